@@ -1,0 +1,349 @@
+//! Agent files: Markdown whose front matter says what an agent is and may do.
+//!
+//! A superset of the sub-agent files of other coding agents: their keys are accepted, and what
+//! this version cannot do is refused by name, never ignored. Reading a file runs nothing and
+//! looks at no other file. Every problem names file, line and key, and what is allowed.
+
+use std::fmt;
+use std::io::Read as _;
+use std::path::Path;
+
+use softland_session::core::policy::{KEYS, KeyError, Policy, Value};
+
+use crate::nearest::nearest;
+use crate::tool::cut_line;
+use crate::tools::BUILT_IN;
+use front_matter::Entry;
+
+mod front_matter;
+mod keys;
+#[cfg(test)]
+mod tests;
+mod tools;
+
+/// The largest agent file that is read, in bytes.
+pub const MAX_BYTES: usize = 1024 * 1024;
+
+/// The longest name of an agent, in characters.
+const NAME_MAX: usize = 100;
+
+/// An agent, as its file describes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AgentFile {
+    /// What it is called.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// Its tools, in order, each one of [`BUILT_IN`].
+    pub tools: Vec<String>,
+    /// `PROVIDER/MODEL`; `None` is `inherit`: whoever runs it decides.
+    pub model: Option<String>,
+    /// The system prompt: the body, without blank lines around it, line ends as `\n`.
+    pub system: String,
+    /// The policy keys that it sets, in the file's order, each known to be valid.
+    policy: Vec<(String, Value)>,
+}
+
+/// Something wrong, or worth saying, about an agent file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The file, as the caller named it.
+    pub file: String,
+    /// The line, from 1.
+    pub line: Option<usize>,
+    /// The front-matter key.
+    pub key: Option<String>,
+    /// What is the matter.
+    pub message: String,
+    /// What is allowed there, where that is not all in the message.
+    pub allowed: Option<String>,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        if let Some(key) = &self.key {
+            write!(f, ": {key}")?;
+        }
+        match &self.allowed {
+            Some(allowed) => write!(f, ": must be {allowed}, {}", self.message),
+            None => write!(f, ": {}", self.message),
+        }
+    }
+}
+
+impl std::error::Error for Problem {}
+
+/// An agent or what stands against it, and warnings in either case.
+pub type Parsed = (Result<AgentFile, Vec<Problem>>, Vec<Problem>);
+
+impl AgentFile {
+    /// Reads an agent file from disk. `Err` holds at least one problem.
+    pub fn load(path: &Path) -> Parsed {
+        let label = path.display().to_string();
+        match read(path) {
+            Ok(bytes) => Self::parse_bytes(&label, &bytes),
+            Err(message) => (Err(vec![Report::new(&label).problem(None, None, message)]), vec![]),
+        }
+    }
+
+    /// Parses a file's bytes; `label` names it in problems.
+    pub fn parse_bytes(label: &str, bytes: &[u8]) -> Parsed {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Self::parse(label, text),
+            Err(error) => {
+                let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
+                let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+                let message = "is not UTF-8 text from here on; save it as UTF-8".to_owned();
+                (Err(vec![Report::new(label).problem(Some(line), None, message)]), vec![])
+            }
+        }
+    }
+
+    /// Parses a file's text; `label` names it in problems.
+    pub fn parse(label: &str, text: &str) -> Parsed {
+        let mut report = Report::new(label);
+        let agent = parse(text, &mut report);
+        match agent {
+            Some(agent) if report.errors.is_empty() => (Ok(agent), report.warnings),
+            _ => (Err(report.errors), report.warnings),
+        }
+    }
+
+    /// Sets the file's policy keys in `policy`, over what is there.
+    pub fn apply_policy(&self, policy: &mut Policy) {
+        for (key, value) in &self.policy {
+            // Each was tried when the file was parsed, and a key's validity depends on its value
+            // alone, so this cannot fail.
+            let tried = policy.set(key, value);
+            debug_assert!(tried.is_ok());
+        }
+    }
+
+    /// The names of the policy keys that the file sets.
+    pub fn policy_keys(&self) -> impl Iterator<Item = &str> {
+        self.policy.iter().map(|(key, _)| key.as_str())
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    use std::io::ErrorKind;
+    let explain = |error: std::io::Error| match error.kind() {
+        ErrorKind::NotFound => "the file does not exist".to_owned(),
+        ErrorKind::PermissionDenied => "the file may not be read (permission denied)".to_owned(),
+        ErrorKind::IsADirectory => "is a folder; an agent file is needed".to_owned(),
+        _ => format!("the file cannot be read: {error}"),
+    };
+    let metadata = path.metadata().map_err(explain)?;
+    if metadata.is_dir() {
+        return Err("is a folder; an agent file is needed".to_owned());
+    }
+    if !metadata.is_file() {
+        return Err("is not a regular file; an agent file is needed".to_owned());
+    }
+    let file = std::fs::File::open(path).map_err(explain)?;
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(explain)?;
+    if bytes.len() > MAX_BYTES {
+        return Err(too_big());
+    }
+    Ok(bytes)
+}
+
+fn too_big() -> String {
+    format!("is larger than the {MAX_BYTES} bytes an agent file may have")
+}
+
+/// Collects problems and warnings of one file.
+struct Report {
+    file: String,
+    errors: Vec<Problem>,
+    warnings: Vec<Problem>,
+}
+
+impl Report {
+    fn new(file: &str) -> Self {
+        Self { file: cut_line(file, 400), errors: Vec::new(), warnings: Vec::new() }
+    }
+
+    fn problem(&self, line: Option<usize>, key: Option<&str>, message: String) -> Problem {
+        let key = key.map(|key| cut_line(key, 80));
+        Problem { file: self.file.clone(), line, key, message, allowed: None }
+    }
+
+    fn error(&mut self, line: Option<usize>, key: Option<&str>, message: impl Into<String>) {
+        let problem = self.problem(line, key, message.into());
+        self.errors.push(problem);
+    }
+
+    /// An error about the value of a key.
+    fn value(&mut self, entry: &Entry, allowed: &str, found: &str) {
+        let mut problem = self.problem(Some(entry.line), Some(&entry.key), format!("got {found}"));
+        problem.allowed = Some(allowed.to_owned());
+        self.errors.push(problem);
+    }
+
+    fn warn(&mut self, line: usize, key: Option<&str>, message: impl Into<String>) {
+        let problem = self.problem(Some(line), key, message.into());
+        self.warnings.push(problem);
+    }
+}
+
+/// What the front matter has said so far.
+#[derive(Default)]
+struct Draft {
+    name: Option<String>,
+    description: Option<String>,
+    tools: Option<Vec<String>>,
+    model: Option<String>,
+    policy: Vec<(String, Value)>,
+    scratch: Policy,
+}
+
+fn parse(text: &str, report: &mut Report) -> Option<AgentFile> {
+    if text.len() > MAX_BYTES {
+        report.error(None, None, too_big());
+        return None;
+    }
+    let parts = match front_matter::split(text) {
+        Ok(parts) => parts,
+        Err((line, message)) => {
+            report.error(Some(line), None, message);
+            return None;
+        }
+    };
+    let entries = front_matter::entries(&parts.yaml, report)?;
+    let mut draft = Draft::default();
+    // Keys that are there but wrong are reported once, not as missing too.
+    let present = |key: &str| entries.iter().any(|entry| entry.key == key);
+    for key in ["name", "description"] {
+        if !present(key) {
+            report.error(Some(1), Some(key), "is required");
+        }
+    }
+    for entry in &entries {
+        draft.take(entry, report);
+    }
+    if parts.body.is_empty() {
+        report.warn(parts.body_line, None, "the body is empty: the agent has no system prompt");
+    }
+    Some(AgentFile {
+        name: draft.name?,
+        description: draft.description?,
+        tools: draft.tools.unwrap_or_else(|| BUILT_IN.map(str::to_owned).to_vec()),
+        model: draft.model,
+        system: parts.body,
+        policy: draft.policy,
+    })
+}
+
+impl Draft {
+    fn take(&mut self, entry: &Entry, report: &mut Report) {
+        match entry.key.as_str() {
+            "name" => self.name = name(entry, report),
+            "description" => self.description = text(entry, report),
+            "tools" => self.tools = tools::read(entry, report),
+            "model" => self.model = model(entry, report),
+            "tool_format" => tool_format(entry, report),
+            "mode" if is_foreign_mode(&entry.value) => {}
+            key if keys::LATER.contains(&key) => {
+                report.error(Some(entry.line), Some(key), "comes with a later version");
+            }
+            key if KEYS.iter().any(|known| known.name == key) => self.policy_key(entry, report),
+            key if keys::is_foreign(key) => {}
+            key => {
+                let near = nearest(key, keys::known());
+                let hint = near.map(|near| format!("; did you mean `{near}`?"));
+                let hint = hint.unwrap_or_default();
+                report.warn(entry.line, Some(key), format!("unknown key, ignored{hint}"));
+            }
+        }
+    }
+
+    fn policy_key(&mut self, entry: &Entry, report: &mut Report) {
+        match self.scratch.set(&entry.key, &entry.value) {
+            Ok(()) => self.policy.push((entry.key.clone(), entry.value.clone())),
+            Err(KeyError::Value { key, allowed, found }) => {
+                let line = entry.line;
+                report.value(&Entry { key, line, value: Value::Null }, allowed, &found);
+            }
+            Err(unknown @ KeyError::Unknown { .. }) => {
+                report.error(Some(entry.line), Some(&entry.key), unknown.to_string());
+            }
+        }
+    }
+}
+
+fn name(entry: &Entry, report: &mut Report) -> Option<String> {
+    let name = text(entry, report)?;
+    if name.chars().count() > NAME_MAX || name.chars().any(char::is_control) {
+        let allowed = format!("one line of at most {NAME_MAX} characters");
+        report.value(entry, &allowed, &entry.value.to_string());
+        return None;
+    }
+    Some(name)
+}
+
+fn text(entry: &Entry, report: &mut Report) -> Option<String> {
+    match &entry.value {
+        Value::Text(text) if !text.trim().is_empty() => Some(text.trim().to_owned()),
+        other => {
+            report.value(entry, "text that is not empty", &other.to_string());
+            None
+        }
+    }
+}
+
+/// `PROVIDER/MODEL`, or `None` for `inherit`.
+fn model(entry: &Entry, report: &mut Report) -> Option<String> {
+    const ALLOWED: &str = "inherit or PROVIDER/MODEL, such as anthropic/claude-sonnet-5-5";
+    let Value::Text(model) = &entry.value else {
+        if entry.value != Value::Null {
+            report.value(entry, ALLOWED, &entry.value.to_string());
+        }
+        return None;
+    };
+    let model = model.trim();
+    if model == "inherit" {
+        return None;
+    }
+    if keys::MODEL_ALIASES.contains(&model) {
+        let message = format!(
+            "`{model}` is an alias of another program and taken as `inherit`; write PROVIDER/MODEL"
+        );
+        report.warn(entry.line, Some("model"), message);
+        return None;
+    }
+    // Other agents' files name Claude models without a provider.
+    if model.starts_with("claude-") && !model.contains(['/', ' ']) {
+        return Some(format!("anthropic/{model}"));
+    }
+    let well_formed = model
+        .split_once('/')
+        .is_some_and(|(provider, name)| !provider.is_empty() && !name.is_empty());
+    if !well_formed || model.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        report.value(entry, ALLOWED, &entry.value.to_string());
+        return None;
+    }
+    Some(model.to_owned())
+}
+
+fn tool_format(entry: &Entry, report: &mut Report) {
+    match &entry.value {
+        Value::Text(format) if format == "native" => {}
+        Value::Text(format) if format == "tags" => report.error(
+            Some(entry.line),
+            Some("tool_format"),
+            "`tags` comes with a later version; this one has `native`",
+        ),
+        other => report.value(entry, "native", &other.to_string()),
+    }
+}
+
+/// `mode` is a policy key here and something else in OpenCode's agent files.
+fn is_foreign_mode(value: &Value) -> bool {
+    matches!(value, Value::Text(mode) if ["primary", "subagent", "all"].contains(&mode.as_str()))
+}

@@ -1,0 +1,70 @@
+//! The keys of front matter besides the policy's: ours, those to come, other programs'.
+
+use softland_session::core::policy::KEYS;
+
+/// Ours.
+const OWN: [&str; 5] = ["name", "description", "tools", "model", "tool_format"];
+
+/// Known, and refused until a version can do what they ask for.
+pub(super) const LATER: [&str; 3] = ["commands", "http_allow", "depth_limit"];
+
+/// Short names of models in Claude Code's files, which mean nothing elsewhere.
+pub(super) const MODEL_ALIASES: [&str; 6] =
+    ["sonnet", "opus", "haiku", "fable", "opusplan", "default"];
+
+/// Keys of other programs' agent files, with the documents that define them (read 2026-11-21).
+const FOREIGN: &[(&str, &[&str])] = &[
+    // Claude Code, "Create custom subagents", frontmatter fields.
+    (
+        "Claude Code sub-agents",
+        &[
+            "color",
+            "disallowedTools",
+            "permissionMode",
+            "maxTurns",
+            "skills",
+            "mcpServers",
+            "hooks",
+            "memory",
+            "background",
+            "effort",
+            "isolation",
+            "initialPrompt",
+        ],
+    ),
+    // OpenCode, "Agents", options of Markdown agents.
+    (
+        "OpenCode agents",
+        &["temperature", "top_p", "permission", "hidden", "disable", "steps", "maxSteps", "prompt"],
+    ),
+    // VS Code and GitHub Copilot, "Custom agents", header fields.
+    (
+        "Copilot custom agents",
+        &[
+            "target",
+            "handoffs",
+            "argument-hint",
+            "infer",
+            "mcp-servers",
+            "user-invocable",
+            "disable-model-invocation",
+        ],
+    ),
+    // Gemini CLI, "Subagents", configuration schema.
+    ("Gemini CLI sub-agents", &["kind", "display_name", "max_turns", "timeout_mins"]),
+    // Agent Skills specification, frontmatter; `version` and `author` are customary there.
+    (
+        "Agent Skills",
+        &["license", "compatibility", "metadata", "allowed-tools", "version", "author"],
+    ),
+];
+
+/// Whether another program's agent files have the key.
+pub(super) fn is_foreign(key: &str) -> bool {
+    FOREIGN.iter().any(|(_, keys)| keys.contains(&key))
+}
+
+/// Every key that means something here.
+pub(super) fn known() -> impl Iterator<Item = &'static str> {
+    OWN.into_iter().chain(LATER).chain(KEYS.iter().map(|key| key.name))
+}

@@ -1,0 +1,108 @@
+//! The `tools` key: a list or comma-separated names, each known here or refused by name.
+
+use softland_session::core::policy::Value;
+
+use super::Report;
+use super::front_matter::Entry;
+use crate::nearest::nearest;
+use crate::tool::cut_line;
+use crate::tools::{BUILT_IN, LATER};
+
+const ALLOWED: &str = "a list of tool names, or names with commas between";
+
+/// Claude Code's names of tools that do what ours do (its tools reference, read 2026-11-21).
+const ALIASES: [(&str, &str); 11] = [
+    ("Read", "read_file"),
+    ("Grep", "grep"),
+    ("Glob", "glob"),
+    ("LS", "list_dir"),
+    ("Write", "write_file"),
+    ("Edit", "edit_file"),
+    ("MultiEdit", "edit_file"),
+    ("Bash", "shell"),
+    ("WebFetch", "http_get"),
+    ("Agent", "agent"),
+    ("Task", "agent"),
+];
+
+/// The tools that an entry names; `None` where it says nothing or cannot be used.
+pub(super) fn read(entry: &Entry, report: &mut Report) -> Option<Vec<String>> {
+    let names = match &entry.value {
+        Value::Null => return None,
+        Value::Text(text) => split(text),
+        Value::List(items) => {
+            let texts = items.iter().map(|item| match item {
+                Value::Text(text) => Some(text.trim().to_owned()),
+                _ => None,
+            });
+            let Some(names) = texts.collect() else {
+                report.value(entry, ALLOWED, "a list with something else in it");
+                return None;
+            };
+            names
+        }
+        other => {
+            report.value(entry, ALLOWED, &other.to_string());
+            return None;
+        }
+    };
+    if names.iter().any(String::is_empty) {
+        report.value(entry, ALLOWED, "an empty name (for no tools at all write [])");
+        return None;
+    }
+    let mut tools: Vec<String> = Vec::new();
+    for name in names {
+        let Some(tool) = resolve(&name, entry, report) else { continue };
+        if tools.iter().any(|known| known == tool) {
+            report.warn(entry.line, Some("tools"), format!("`{tool}` is named twice"));
+        } else {
+            tools.push(tool.to_owned());
+        }
+    }
+    Some(tools)
+}
+
+/// Names between commas, but not within parentheses (`Bash(git log, git show)`).
+fn split(text: &str) -> Vec<String> {
+    let mut names = vec![String::new()];
+    let mut depth = 0_usize;
+    for c in text.trim().trim_end_matches(',').chars() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        match names.last_mut() {
+            Some(last) if c != ',' || depth > 0 => last.push(c),
+            _ => names.push(String::new()),
+        }
+    }
+    names.iter().map(|name| name.trim().to_owned()).collect()
+}
+
+/// The built-in tool that `given` means.
+fn resolve(given: &str, entry: &Entry, report: &mut Report) -> Option<&'static str> {
+    let line = entry.line;
+    let shown = cut_line(given, 60);
+    let bare = given.split('(').next().unwrap_or_default().trim();
+    let name = ALIASES.iter().find(|(alias, _)| *alias == bare).map_or(bare, |(_, name)| name);
+    if let Some(built_in) = BUILT_IN.into_iter().find(|tool| *tool == name) {
+        if built_in != given {
+            let message = format!("`{shown}` is taken as `{built_in}`");
+            report.warn(line, Some("tools"), message);
+        }
+        return Some(built_in);
+    }
+    let message = if LATER.contains(&name) {
+        let ours = if name == given { String::new() } else { format!(" (here `{name}`)") };
+        format!("`{shown}`{ours} comes with a later version; there are {}", BUILT_IN.join(", "))
+    } else if name.starts_with("mcp__") {
+        format!("`{shown}`: MCP tools come with a later version; there are {}", BUILT_IN.join(", "))
+    } else {
+        let near = nearest(name, BUILT_IN.into_iter().chain(LATER));
+        let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        format!("unknown tool `{shown}`{hint} There are {}", BUILT_IN.join(", "))
+    };
+    report.error(Some(line), Some("tools"), message);
+    None
+}

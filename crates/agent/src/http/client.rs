@@ -1,0 +1,237 @@
+//! The transport over HTTP: one provider, one origin, bounded waits, no redirects.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::stream::{self, BoxStream};
+use jiff::Timestamp;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use reqwest::{Client, Url};
+use tokio::time::{Instant, timeout_at};
+
+use super::error::classify;
+use super::provider::{Endpoint, origin};
+use super::retry::parse_retry_after;
+use super::{
+    Request, Response, ResponseHead, TimeoutPhase, Transport, TransportError, TransportErrorKind,
+};
+
+const USER_AGENT: &str = concat!("softland/", env!("CARGO_PKG_VERSION"));
+
+/// How long a transport waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// For a connection, TLS included. Default 10 s.
+    pub connect: Duration,
+    /// From sending a request to the first byte of its body. Default 120 s: the requests are
+    /// streamed, so even a long prompt shows its first event long before its answer is done.
+    pub first_byte: Duration,
+    /// From one piece of the body to the next. Default 60 s; providers send pings meanwhile.
+    pub idle: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            first_byte: Duration::from_secs(120),
+            idle: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Sends requests to one [`Endpoint`].
+///
+/// Proxies come from the environment (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`),
+/// except for loopback addresses, which no proxy can reach. Redirects are errors. Certificates
+/// are checked against the system's trust store.
+#[derive(Clone)]
+pub struct HttpTransport {
+    client: Client,
+    endpoint: Endpoint,
+    origin: String,
+    timeouts: Timeouts,
+}
+
+impl std::fmt::Debug for HttpTransport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HttpTransport")
+            .field("endpoint", &self.endpoint)
+            .field("timeouts", &self.timeouts)
+            .finish_non_exhaustive()
+    }
+}
+
+impl HttpTransport {
+    /// A transport to `endpoint`.
+    ///
+    /// # Errors
+    /// [`TransportErrorKind::Unusable`] where no client can be made, such as on a system
+    /// without root certificates.
+    pub fn new(endpoint: Endpoint, timeouts: Timeouts) -> Result<Self, TransportError> {
+        let proxies = !is_loopback(endpoint.base_url());
+        Self::build(endpoint, timeouts, proxies)
+    }
+
+    /// The same without proxies, whatever the environment of the tests says.
+    #[cfg(test)]
+    pub(super) fn without_proxy(
+        endpoint: Endpoint,
+        timeouts: Timeouts,
+    ) -> Result<Self, TransportError> {
+        Self::build(endpoint, timeouts, false)
+    }
+
+    fn build(
+        endpoint: Endpoint,
+        timeouts: Timeouts,
+        proxies: bool,
+    ) -> Result<Self, TransportError> {
+        // An embedding program may have chosen a provider already: then that one is used.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let origin = origin(endpoint.base_url());
+        let mut builder = Client::builder()
+            .user_agent(USER_AGENT)
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(timeouts.connect);
+        if !proxies {
+            builder = builder.no_proxy();
+        }
+        if endpoint.base_url().scheme() == "http" {
+            // A plain address must work on systems without any root certificates.
+            builder = builder.tls_certs_only([]);
+        }
+        let client = builder
+            .build()
+            .map_err(|error| TransportError::new(&origin, classify(&error, timeouts.connect)))?;
+        Ok(Self { client, endpoint, origin, timeouts })
+    }
+
+    fn headers(&self, request: &Request) -> Result<HeaderMap, TransportErrorKind> {
+        let unusable = |detail: String| TransportErrorKind::Unusable { detail };
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        for (name, value) in self.endpoint.fixed_headers() {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        for (name, value) in &request.headers {
+            let bad = || unusable(format!("the header `{name}` is not valid"));
+            let name = HeaderName::try_from(name.as_str()).map_err(|_| bad())?;
+            headers.insert(name, HeaderValue::try_from(value.as_str()).map_err(|_| bad())?);
+        }
+        // Last, so that nothing a caller passes on can replace the credential.
+        if let Some((name, value)) = self.endpoint.credential_header() {
+            let mut value = HeaderValue::try_from(value)
+                .map_err(|_| unusable("the credential has characters no header may have".into()))?;
+            value.set_sensitive(true);
+            headers.insert(HeaderName::from_static(name), value);
+        }
+        Ok(headers)
+    }
+
+    fn error(&self, kind: TransportErrorKind) -> TransportError {
+        TransportError::new(&self.origin, self.endpoint.redact(kind))
+    }
+}
+
+#[async_trait]
+impl Transport for HttpTransport {
+    async fn send(&self, request: Request) -> Result<Response, TransportError> {
+        let headers = self.headers(&request).map_err(|kind| self.error(kind))?;
+        let url = self.endpoint.url(request.path);
+        let first_byte = Instant::now() + self.timeouts.first_byte;
+        let sending = Box::pin(self.client.post(url).headers(headers).body(request.body).send());
+        let response = match timeout_at(first_byte, sending).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Err(self.error(classify(&error, self.timeouts.connect))),
+            Err(_) => return Err(self.error(too_late(TimeoutPhase::FirstByte, &self.timeouts))),
+        };
+        let status = response.status();
+        if status.is_redirection() {
+            let to = redirect_target(&response);
+            return Err(self.error(TransportErrorKind::Redirect { status: status.as_u16(), to }));
+        }
+        let head = read_head(response.headers(), Timestamp::now());
+        let body = Body {
+            chunks: response.bytes_stream().boxed(),
+            transport: self.clone(),
+            deadline: first_byte,
+            phase: TimeoutPhase::FirstByte,
+        };
+        Ok(Response {
+            status: status.as_u16(),
+            head,
+            body: stream::unfold(Some(body), next).boxed(),
+        })
+    }
+}
+
+struct Body {
+    chunks: BoxStream<'static, Result<Bytes, reqwest::Error>>,
+    transport: HttpTransport,
+    deadline: Instant,
+    phase: TimeoutPhase,
+}
+
+/// The next piece; after an error the stream is over.
+async fn next(body: Option<Body>) -> Option<(Result<Bytes, TransportError>, Option<Body>)> {
+    let mut body = body?;
+    let timeouts = body.transport.timeouts;
+    match timeout_at(body.deadline, body.chunks.next()).await {
+        Ok(Some(Ok(chunk))) => {
+            body.deadline = Instant::now() + timeouts.idle;
+            body.phase = TimeoutPhase::Idle;
+            Some((Ok(chunk), Some(body)))
+        }
+        Ok(Some(Err(error))) => {
+            Some((Err(body.transport.error(classify(&error, timeouts.connect))), None))
+        }
+        Ok(None) => None,
+        Err(_) => Some((Err(body.transport.error(too_late(body.phase, &timeouts))), None)),
+    }
+}
+
+fn too_late(phase: TimeoutPhase, timeouts: &Timeouts) -> TransportErrorKind {
+    let after = match phase {
+        TimeoutPhase::Connect => timeouts.connect,
+        TimeoutPhase::FirstByte => timeouts.first_byte,
+        TimeoutPhase::Idle => timeouts.idle,
+    };
+    TransportErrorKind::Timeout { phase, after }
+}
+
+/// Whether the address is on this machine.
+pub(super) fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    if host == "localhost" || host.ends_with(".localhost") {
+        return true;
+    }
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Where a redirect points, as an origin.
+fn redirect_target(response: &reqwest::Response) -> Option<String> {
+    let location = response.headers().get(LOCATION)?.to_str().ok()?;
+    response.url().join(location).ok().map(|url| origin(&url))
+}
+
+fn read_head(headers: &HeaderMap, now: Timestamp) -> ResponseHead {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let millis = text("retry-after-ms").and_then(|value| value.trim().parse().ok());
+    ResponseHead {
+        content_type: text("content-type").map(str::to_owned),
+        request_id: text("request-id").or_else(|| text("x-request-id")).map(str::to_owned),
+        retry_after: millis
+            .map(Duration::from_millis)
+            .or_else(|| parse_retry_after(text("retry-after")?, now)),
+        should_retry: match text("x-should-retry") {
+            Some("true") => Some(true),
+            Some("false") => Some(false),
+            _ => None,
+        },
+    }
+}

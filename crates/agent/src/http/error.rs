@@ -1,0 +1,197 @@
+//! Why there was no response, or only a part of one, sorted by whose fault it is.
+//!
+//! Messages name the origin (scheme, host, port) and nothing else of a URL.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+/// A request without a (whole) response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransportError {
+    /// Where the request went: `https://api.example.com`. Empty where that is unknown.
+    pub origin: String,
+    /// What happened.
+    pub kind: TransportErrorKind,
+}
+
+/// Which wait was too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeoutPhase {
+    /// No connection.
+    Connect,
+    /// Connected, but no byte of a body came.
+    FirstByte,
+    /// The body began, then nothing came.
+    Idle,
+}
+
+/// What happened to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TransportErrorKind {
+    /// Ours: the request or the client's settings cannot be used.
+    Unusable {
+        /// What is wrong.
+        detail: String,
+    },
+    /// Network: nothing listens there.
+    Refused,
+    /// Network: the host name has no address.
+    Dns,
+    /// Network: no connection, for another reason.
+    Connect {
+        /// What the system said.
+        detail: String,
+    },
+    /// Theirs or in between: no trusted encrypted connection.
+    Tls {
+        /// What the TLS library said.
+        detail: String,
+    },
+    /// Theirs or in between: nothing came for too long.
+    Timeout {
+        /// Which wait.
+        phase: TimeoutPhase,
+        /// How long it was.
+        after: Duration,
+    },
+    /// Theirs: a redirect, which is not followed, so that no key goes elsewhere.
+    Redirect {
+        /// The HTTP status.
+        status: u16,
+        /// The origin it points to, if it can be told.
+        to: Option<String>,
+    },
+    /// Theirs or in between: the connection broke, or what came was not HTTP.
+    Broken {
+        /// What the HTTP library said.
+        detail: String,
+    },
+    /// Theirs: a body larger than the caller takes.
+    TooLarge {
+        /// Bytes that are taken.
+        max: usize,
+    },
+}
+
+impl TransportError {
+    /// An error of a request to `origin`. For transports of one's own.
+    pub fn new(origin: impl Into<String>, kind: TransportErrorKind) -> Self {
+        Self { origin: origin.into(), kind }
+    }
+}
+
+impl fmt::Display for TransportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let origin = if self.origin.is_empty() { "the server" } else { &self.origin };
+        match &self.kind {
+            TransportErrorKind::Unusable { detail } => {
+                write!(f, "the request to {origin} cannot be sent: {detail}")
+            }
+            TransportErrorKind::Refused => write!(
+                f,
+                "{origin} refused the connection: nothing listens there (is the base URL right?)"
+            ),
+            TransportErrorKind::Dns => {
+                write!(f, "{origin}: the host name has no address (is the base URL right?)")
+            }
+            TransportErrorKind::Connect { detail } => {
+                write!(f, "no connection to {origin}: {detail}")
+            }
+            TransportErrorKind::Tls { detail } => {
+                write!(f, "no secure connection to {origin}: {detail}")
+            }
+            TransportErrorKind::Timeout { phase, after } => {
+                let (what, seconds) = (phase.what(), after.as_secs_f64());
+                write!(f, "{origin} {what} within {seconds} s")
+            }
+            TransportErrorKind::Redirect { status, to } => {
+                let to = to.as_deref().unwrap_or("an address that is not a URL");
+                write!(
+                    f,
+                    "{origin} answered with a redirect (status {status}) to {to}; redirects are \
+                     not followed: set the base URL to the final address"
+                )
+            }
+            TransportErrorKind::Broken { detail } => {
+                write!(f, "the connection to {origin} broke: {detail}")
+            }
+            TransportErrorKind::TooLarge { max } => {
+                write!(f, "{origin} sent more than the {max} bytes that are taken")
+            }
+        }
+    }
+}
+
+impl Error for TransportError {}
+
+impl TimeoutPhase {
+    fn what(self) -> &'static str {
+        match self {
+            Self::Connect => "accepted no connection",
+            Self::FirstByte => "sent no byte of an answer",
+            Self::Idle => "sent nothing more of the answer",
+        }
+    }
+}
+
+/// Sorts an error of the HTTP client. `connect_after` is its connect timeout.
+pub(super) fn classify(error: &reqwest::Error, connect_after: Duration) -> TransportErrorKind {
+    if error.is_builder() {
+        return TransportErrorKind::Unusable { detail: innermost(error) };
+    }
+    if error.is_dns() {
+        return TransportErrorKind::Dns;
+    }
+    if let Some(tls) = find(error, tls_error) {
+        return TransportErrorKind::Tls { detail: tls };
+    }
+    if error.is_connect() && error.is_timeout() {
+        return TransportErrorKind::Timeout { phase: TimeoutPhase::Connect, after: connect_after };
+    }
+    match find(error, |e| e.downcast_ref::<io::Error>().map(io::Error::kind)) {
+        Some(io::ErrorKind::ConnectionRefused) => TransportErrorKind::Refused,
+        _ if error.is_connect() => TransportErrorKind::Connect { detail: innermost(error) },
+        _ => TransportErrorKind::Broken { detail: innermost(error) },
+    }
+}
+
+fn tls_error(error: &(dyn Error + 'static)) -> Option<String> {
+    if let Some(tls) = error.downcast_ref::<rustls::Error>() {
+        return Some(match tls {
+            rustls::Error::InvalidMessage(_) => format!(
+                "the other side does not speak TLS there ({tls}); is it an http:// address?"
+            ),
+            other => other.to_string(),
+        });
+    }
+    // An io::Error shows the one that it wraps by `get_ref`, not as its source.
+    let inner: &(dyn Error + 'static) = error.downcast_ref::<io::Error>()?.get_ref()?;
+    tls_error(inner)
+}
+
+/// The first answer along the chain of sources.
+fn find<T>(
+    error: &(dyn Error + 'static),
+    look: impl Fn(&(dyn Error + 'static)) -> Option<T>,
+) -> Option<T> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = look(error) {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
+}
+
+/// The last error of the chain: the outer ones may show the URL.
+fn innermost(error: &reqwest::Error) -> String {
+    let mut last: Option<&(dyn Error + 'static)> = error.source();
+    while let Some(deeper) = last.and_then(Error::source) {
+        last = Some(deeper);
+    }
+    last.map_or_else(|| "no details".to_owned(), ToString::to_string)
+}

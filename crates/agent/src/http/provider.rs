@@ -1,0 +1,391 @@
+//! Providers: where a model is, which protocol it speaks and which key goes there.
+//!
+//! Reads no environment: the caller passes a function. It opens no connection. Facts about
+//! providers are rows of [`PROVIDERS`], each with its source.
+
+use std::fmt;
+
+use reqwest::Url;
+
+use super::client::is_loopback;
+use super::{Secret, TransportErrorKind};
+use crate::nearest::nearest;
+use crate::tool::cut_line;
+
+mod table;
+
+pub use table::{Auth, PROVIDERS, Provider};
+
+/// A protocol that a provider speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Api {
+    /// Anthropic Messages.
+    Anthropic,
+    /// OpenAI Chat Completions.
+    OpenAiChat,
+    /// OpenAI Responses.
+    OpenAiResponses,
+}
+
+impl Api {
+    /// Every protocol, in the contract's order.
+    pub const ALL: [Self; 3] = [Self::Anthropic, Self::OpenAiChat, Self::OpenAiResponses];
+
+    /// The name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::OpenAiChat => "openai-chat",
+            Self::OpenAiResponses => "openai-responses",
+        }
+    }
+
+    /// The protocol of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|api| api.name() == name)
+    }
+}
+
+/// Where the requests for a model go.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// To the simulator in this process; the model's name is `SCENARIO` or `SCENARIO@MODEL-ID`.
+    Sim {
+        /// What stands after `sim/`.
+        model: String,
+    },
+    /// Over HTTP.
+    Http(Endpoint),
+}
+
+/// A model at a provider: address, protocol, credential. `Debug` shows no credential.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    provider: String,
+    model: String,
+    api: Api,
+    base_url: Url,
+    credential: Option<(Auth, Secret)>,
+}
+
+/// Why a model cannot be reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProviderError {
+    /// Not `PROVIDER/MODEL`.
+    ModelForm {
+        /// The model as given, shortened.
+        given: String,
+    },
+    /// No such provider, and no base URL to go to.
+    UnknownProvider {
+        /// The provider as given, shortened.
+        given: String,
+    },
+    /// A provider that is reached by base URL needs a protocol.
+    MissingApi {
+        /// The provider.
+        provider: String,
+    },
+    /// A protocol that this version does not speak.
+    LaterApi {
+        /// The provider.
+        provider: String,
+        /// The protocol.
+        api: Api,
+    },
+    /// The provider's default address does not speak the protocol.
+    NoSuchApi {
+        /// The provider.
+        provider: String,
+        /// The protocol.
+        api: Api,
+    },
+    /// A base URL that cannot be used.
+    BaseUrl {
+        /// The flag or variable it came from.
+        from: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// No key in the environment.
+    MissingKey {
+        /// The provider.
+        provider: String,
+        /// The variables that were looked at.
+        variables: Vec<String>,
+    },
+    /// A key that no header can carry.
+    InvalidKey {
+        /// The variable it came from.
+        variable: String,
+    },
+}
+
+impl fmt::Display for ProviderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ModelForm { given } => write!(
+                f,
+                "the model `{given}` must be written PROVIDER/MODEL, such as \
+                 anthropic/claude-sonnet-5-5 or sim/reader; providers: {}",
+                names()
+            ),
+            Self::UnknownProvider { given } => {
+                write!(f, "unknown provider `{given}`")?;
+                if let Some(near) = nearest(given, PROVIDERS.iter().map(|p| p.name)) {
+                    write!(f, "; did you mean `{near}`?")?;
+                }
+                write!(f, " Known: {}; any other with --base-url and --api", names())
+            }
+            Self::MissingApi { provider } => write!(
+                f,
+                "the provider `{provider}` needs --api: anthropic, openai-chat or openai-responses"
+            ),
+            Self::LaterApi { provider, api } => write!(
+                f,
+                "`{provider}` would be asked by the API `{}`, which comes in a later version; \
+                 this version speaks `anthropic`",
+                api.name()
+            ),
+            Self::NoSuchApi { provider, api } => write!(
+                f,
+                "`{provider}` has no known address for the API `{}`; give one with --base-url",
+                api.name()
+            ),
+            Self::BaseUrl { from, problem } => write!(f, "the base URL of {from} {problem}"),
+            Self::MissingKey { provider, variables } => {
+                write!(f, "no key for `{provider}`: set {}", variables.join(" or "))
+            }
+            Self::InvalidKey { variable } => write!(
+                f,
+                "the key in {variable} has characters that no header may have (line breaks?)"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ProviderError {}
+
+fn names() -> String {
+    let names: Vec<&str> = PROVIDERS.iter().map(|provider| provider.name).collect();
+    names.join(", ")
+}
+
+/// Finds out where the requests for `model` (`PROVIDER/MODEL`) go.
+///
+/// `base_url` and `api` are the flags; a base URL given there goes before the provider's
+/// variable, that before its default address. The key of the provider's variable belongs to the
+/// address so found and goes to no other. A provider that is not listed needs both flags; its
+/// key, if any, is in `NAME_API_KEY`. On loopback addresses a key is optional.
+///
+/// # Errors
+/// See [`ProviderError`]; no message holds a key or more of a URL than its origin.
+pub fn resolve(
+    model: &str,
+    api: Option<Api>,
+    base_url: Option<&str>,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Target, ProviderError> {
+    let shortened = || cut_line(model, 80);
+    let (name, model) = model
+        .split_once('/')
+        .filter(|(name, model)| !name.is_empty() && !model.is_empty())
+        .ok_or_else(|| ProviderError::ModelForm { given: shortened() })?;
+    let env = |variable: &str| env(variable).filter(|value| !value.trim().is_empty());
+    let Some(provider) = PROVIDERS.iter().find(|provider| provider.name == name) else {
+        return unlisted(name, model, api, base_url, &env);
+    };
+    if provider.name == "sim" && base_url.is_none() {
+        return Ok(Target::Sim { model: model.to_owned() });
+    }
+    let api = spoken(name, api.unwrap_or(provider.api))?;
+    let base_url = match (base_url, provider.base_url_variable) {
+        (Some(url), _) => parse_base_url(url, "--base-url")?,
+        (None, Some(variable)) if let Some(url) = env(variable) => {
+            parse_base_url(&with_scheme(provider, &url), variable)?
+        }
+        (None, _) => default_base_url(provider, api)?,
+    };
+    let credential = find_key(provider.keys, &env)?;
+    if credential.is_none() && provider.needs_key && !is_loopback(&base_url) {
+        let variables = provider.keys.iter().map(|(name, _)| (*name).to_owned()).collect();
+        return Err(ProviderError::MissingKey { provider: name.to_owned(), variables });
+    }
+    let (provider, model) = (name.to_owned(), model.to_owned());
+    Ok(Target::Http(Endpoint { provider, model, api, base_url, credential }))
+}
+
+type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+fn unlisted(
+    name: &str,
+    model: &str,
+    api: Option<Api>,
+    base_url: Option<&str>,
+    env: Env<'_>,
+) -> Result<Target, ProviderError> {
+    let provider = cut_line(name, 60);
+    let Some(base_url) = base_url else {
+        return Err(ProviderError::UnknownProvider { given: provider });
+    };
+    let Some(api) = api else {
+        return Err(ProviderError::MissingApi { provider });
+    };
+    let api = spoken(name, api)?;
+    let base_url = parse_base_url(base_url, "--base-url")?;
+    let variable = format!("{}_API_KEY", name.to_uppercase().replace('-', "_"));
+    let credential = find_key(&[(variable.as_str(), Auth::Bearer)], env)?;
+    Ok(Target::Http(Endpoint { provider, model: model.to_owned(), api, base_url, credential }))
+}
+
+fn spoken(provider: &str, api: Api) -> Result<Api, ProviderError> {
+    if api == Api::Anthropic {
+        Ok(api)
+    } else {
+        Err(ProviderError::LaterApi { provider: cut_line(provider, 60), api })
+    }
+}
+
+/// The first key that is set: one credential, never two, since servers treat two differently.
+fn find_key(keys: &[(&str, Auth)], env: Env<'_>) -> Result<Option<(Auth, Secret)>, ProviderError> {
+    for (variable, auth) in keys {
+        let Some(key) = env(variable) else { continue };
+        let key = key.trim();
+        if !key.bytes().all(|byte| (0x21..0x7f).contains(&byte)) {
+            return Err(ProviderError::InvalidKey { variable: (*variable).to_owned() });
+        }
+        return Ok(Some((*auth, Secret::new(key))));
+    }
+    Ok(None)
+}
+
+/// `OLLAMA_HOST` may be a host and port alone.
+fn with_scheme(provider: &Provider, url: &str) -> String {
+    let url = url.trim();
+    if provider.name != "ollama" || url.contains("://") {
+        return url.to_owned();
+    }
+    let has_port = url.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    if has_port { format!("http://{url}") } else { format!("http://{url}:11434") }
+}
+
+fn default_base_url(provider: &Provider, api: Api) -> Result<Url, ProviderError> {
+    let url = match api {
+        Api::Anthropic => provider.anthropic_base_url,
+        Api::OpenAiChat | Api::OpenAiResponses => Some(provider.base_url),
+    };
+    let Some(url) = url else {
+        return Err(ProviderError::NoSuchApi { provider: provider.name.to_owned(), api });
+    };
+    parse_base_url(url, "the built-in table")
+}
+
+/// A base URL without the `/v1` that some people write and others do not.
+fn parse_base_url(text: &str, from: &str) -> Result<Url, ProviderError> {
+    let bad = |problem| ProviderError::BaseUrl { from: from.to_owned(), problem };
+    let mut url = Url::parse(text.trim())
+        .map_err(|_| bad("is not a URL; it must look like https://host or https://host/v1"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(bad("must begin with http:// or https://"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(bad("must not hold a user name or password: use the provider's key variable"));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(bad("must not have a query or fragment (? or #)"));
+    }
+    let path = url.path().trim_end_matches('/');
+    let path = path.strip_suffix("/v1").unwrap_or(path).trim_end_matches('/').to_owned();
+    url.set_path(&path);
+    Ok(url)
+}
+
+/// Scheme, host and port of a URL, nothing else: fit for messages.
+pub(super) fn origin(url: &Url) -> String {
+    url.origin().ascii_serialization()
+}
+
+impl Endpoint {
+    /// The provider's name.
+    #[must_use]
+    pub fn provider(&self) -> &str {
+        &self.provider
+    }
+
+    /// The model's name at the provider.
+    #[must_use]
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// The protocol.
+    #[must_use]
+    pub fn api(&self) -> Api {
+        self.api
+    }
+
+    /// Scheme, host and port of the address.
+    #[must_use]
+    pub fn origin(&self) -> String {
+        origin(&self.base_url)
+    }
+
+    pub(super) fn base_url(&self) -> &Url {
+        &self.base_url
+    }
+
+    /// The address of `path` (`/v1/…`) at this endpoint.
+    pub(super) fn url(&self, path: &str) -> Url {
+        let mut url = self.base_url.clone();
+        let joined = format!("{}{path}", url.path().trim_end_matches('/'));
+        url.set_path(&joined);
+        url
+    }
+
+    /// Headers that every request of the protocol carries.
+    pub(super) fn fixed_headers(&self) -> &'static [(&'static str, &'static str)] {
+        match self.api {
+            // The only version there has been since 2023; a request without it is refused.
+            Api::Anthropic => &[("anthropic-version", "2023-06-01")],
+            Api::OpenAiChat | Api::OpenAiResponses => &[],
+        }
+    }
+
+    /// Name and value of the header that carries the credential.
+    pub(super) fn credential_header(&self) -> Option<(&'static str, String)> {
+        let (auth, key) = self.credential.as_ref()?;
+        Some(match auth {
+            Auth::XApiKey => ("x-api-key", key.expose().to_owned()),
+            Auth::Bearer => ("authorization", format!("Bearer {}", key.expose())),
+        })
+    }
+
+    /// The error without the credential, should a server or library have echoed it.
+    pub(super) fn redact(&self, kind: TransportErrorKind) -> TransportErrorKind {
+        let Some((_, key)) = &self.credential else { return kind };
+        match kind {
+            TransportErrorKind::Unusable { detail } => {
+                TransportErrorKind::Unusable { detail: key.redact(&detail) }
+            }
+            TransportErrorKind::Connect { detail } => {
+                TransportErrorKind::Connect { detail: key.redact(&detail) }
+            }
+            TransportErrorKind::Tls { detail } => {
+                TransportErrorKind::Tls { detail: key.redact(&detail) }
+            }
+            TransportErrorKind::Broken { detail } => {
+                TransportErrorKind::Broken { detail: key.redact(&detail) }
+            }
+            TransportErrorKind::Redirect { status, to } => {
+                TransportErrorKind::Redirect { status, to: to.map(|to| key.redact(&to)) }
+            }
+            TransportErrorKind::Refused
+            | TransportErrorKind::Dns
+            | TransportErrorKind::Timeout { .. }
+            | TransportErrorKind::TooLarge { .. } => kind,
+        }
+    }
+}

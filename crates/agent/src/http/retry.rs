@@ -1,0 +1,137 @@
+//! Whether a failed request may be sent again, and after how long.
+//!
+//! Pure: no clock and no randomness of its own. It does not know whether something of the
+//! answer was shown already; a caller that has shown something must not ask.
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{ResponseHead, TransportError, TransportErrorKind};
+
+/// Statuses that the same request will get again: no retry, whatever the server says.
+const NEVER: [u16; 5] = [400, 401, 403, 404, 413];
+
+/// How often and how patiently a request is repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// Retries after the first attempt. Default 4.
+    pub max_retries: u32,
+    /// Upper bound of the first wait; it doubles with each retry. Default 0.5 s.
+    pub base: Duration,
+    /// Upper bound of every such wait. Default 8 s.
+    pub cap: Duration,
+    /// The longest wait that a server may ask for. One that asks for more gets no retry, since
+    /// an earlier one would fail too. Default 60 s.
+    pub max_retry_after: Duration,
+}
+
+impl Default for RetryPolicy {
+    /// Base and cap are those of the Anthropic and OpenAI SDKs (0.5 s and 8 s).
+    fn default() -> Self {
+        Self {
+            max_retries: 4,
+            base: Duration::from_millis(500),
+            cap: Duration::from_secs(8),
+            max_retry_after: Duration::from_secs(60),
+        }
+    }
+}
+
+/// What went wrong with the last attempt.
+#[derive(Clone, Copy, Debug)]
+pub enum Failure<'a> {
+    /// A response with an error status.
+    Status(u16, &'a ResponseHead),
+    /// No response, or one that broke off.
+    Transport(&'a TransportError),
+}
+
+impl RetryPolicy {
+    /// How long to wait before retry number `retry` (0 for the first); `None`: give up.
+    ///
+    /// Without a wish of the server the wait is `jitter` (0 to 1) times the exponential bound
+    /// ("full jitter"); with one it is that plus up to `base`, so that clients do not return all
+    /// at once, never less.
+    #[must_use]
+    pub fn next_delay(&self, retry: u32, failure: Failure<'_>, jitter: f64) -> Option<Duration> {
+        if retry >= self.max_retries || !is_retryable(failure) {
+            return None;
+        }
+        // NaN and values outside of 0 to 1 wait longest.
+        let jitter = if (0.0..=1.0).contains(&jitter) { jitter } else { 1.0 };
+        if let Failure::Status(_, ResponseHead { retry_after: Some(wished), .. }) = failure {
+            return (*wished <= self.max_retry_after)
+                .then(|| wished.saturating_add(self.base.mul_f64(jitter)));
+        }
+        let bound = self.base.saturating_mul(2_u32.saturating_pow(retry)).min(self.cap);
+        Some(bound.mul_f64(jitter))
+    }
+}
+
+/// 408, 409, 429 and 5xx, as the Anthropic and OpenAI SDKs do, and lost connections.
+fn is_retryable(failure: Failure<'_>) -> bool {
+    match failure {
+        Failure::Status(status, _) if NEVER.contains(&status) => false,
+        Failure::Status(status, head) => {
+            head.should_retry.unwrap_or_else(|| match status {
+                408 | 409 | 429 => true,
+                // Not implemented; version not supported.
+                501 | 505 => false,
+                _ => (500..600).contains(&status),
+            })
+        }
+        Failure::Transport(error) => match error.kind {
+            TransportErrorKind::Refused
+            | TransportErrorKind::Dns
+            | TransportErrorKind::Connect { .. }
+            | TransportErrorKind::Timeout { .. }
+            | TransportErrorKind::Broken { .. } => true,
+            TransportErrorKind::Unusable { .. }
+            | TransportErrorKind::Tls { .. }
+            | TransportErrorKind::Redirect { .. }
+            | TransportErrorKind::TooLarge { .. } => false,
+        },
+    }
+}
+
+/// A `retry-after` header: seconds, whole or not, or an HTTP date (a past one is no wait).
+#[must_use]
+pub fn parse_retry_after(value: &str, now: Timestamp) -> Option<Duration> {
+    let value = value.trim();
+    if value.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
+        return Duration::try_from_secs_f64(value.parse().ok()?).ok();
+    }
+    let date = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(value).ok()?;
+    Some(Duration::try_from(date.duration_since(now)).unwrap_or(Duration::ZERO))
+}
+
+/// Numbers from 0 to 1 that spread retries; not for secrets.
+#[derive(Clone, Debug)]
+pub struct Jitter(u64);
+
+impl Jitter {
+    /// The same numbers for the same seed.
+    #[must_use]
+    pub fn seeded(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// Numbers that differ from process to process.
+    #[must_use]
+    pub fn random() -> Self {
+        Self(RandomState::new().build_hasher().finish())
+    }
+
+    /// The next number, at least 0 and below 1 (SplitMix64).
+    pub fn draw(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^= mixed >> 31;
+        // 53 bits are what an f64 holds exactly.
+        (mixed >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}

@@ -1,0 +1,183 @@
+//! Which address and which key a model gets.
+
+use crate::http::Secret;
+use crate::http::provider::{Api, PROVIDERS, ProviderError, Target, resolve};
+
+/// `ADDRESS HEADER: VALUE` of a model, or the error's text.
+fn check(model: &str, api: Option<Api>, base_url: Option<&str>, env: &[(&str, &str)]) -> String {
+    let look = |name: &str| {
+        env.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+    };
+    match resolve(model, api, base_url, &look) {
+        Ok(Target::Sim { model }) => format!("sim {model}"),
+        Ok(Target::Http(endpoint)) => {
+            let (name, value) = endpoint.credential_header().unwrap_or(("no key", String::new()));
+            format!("{} {} {name}: {value}", endpoint.url("/v1/messages"), endpoint.model())
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn anthropic_reads_the_variables_of_its_sdk_and_sends_one_credential() {
+    let key = ("ANTHROPIC_API_KEY", "k");
+    let token = ("ANTHROPIC_AUTH_TOKEN", "t");
+    let base = ("ANTHROPIC_BASE_URL", "http://gw.example:81/v1/");
+    let check = |base_url, env: &[_]| check("anthropic/m", None, base_url, env);
+    let home = "https://api.anthropic.com/v1/messages m";
+    assert_eq!(check(None, &[key]), format!("{home} x-api-key: k"));
+    assert_eq!(check(None, &[token]), format!("{home} authorization: Bearer t"));
+    assert_eq!(check(None, &[token, key]), format!("{home} x-api-key: k"));
+    assert_eq!(
+        check(None, &[("ANTHROPIC_API_KEY", " "), token]),
+        format!("{home} authorization: Bearer t")
+    );
+    assert_eq!(check(None, &[key, base]), "http://gw.example:81/v1/messages m x-api-key: k");
+    assert_eq!(
+        check(Some("https://flag.example/a/v1"), &[key, base]),
+        "https://flag.example/a/v1/messages m x-api-key: k",
+    );
+    assert_eq!(
+        check(None, &[]),
+        "no key for `anthropic`: set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN"
+    );
+    assert_eq!(check(Some("https://gw.example"), &[]), check(None, &[]));
+    // On this machine a gateway or simulator has its own.
+    assert_eq!(check(Some("http://localhost:1"), &[]), "http://localhost:1/v1/messages m no key: ");
+    assert_eq!(check(Some("http://[::1]:1"), &[]), "http://[::1]:1/v1/messages m no key: ");
+}
+
+#[test]
+fn other_providers_that_speak_the_same_api() {
+    let anthropic = Some(Api::Anthropic);
+    for (model, env, wanted) in [
+        ("ollama/q", vec![], "http://127.0.0.1:11434/v1/messages q no key: "),
+        ("ollama/q", vec![("OLLAMA_HOST", "box")], "http://box:11434/v1/messages q no key: "),
+        ("ollama/q", vec![("OLLAMA_HOST", "box:99")], "http://box:99/v1/messages q no key: "),
+        (
+            "ollama/q",
+            vec![("OLLAMA_HOST", "https://ollama.com"), ("OLLAMA_API_KEY", "k")],
+            "https://ollama.com/v1/messages q authorization: Bearer k",
+        ),
+        (
+            "openrouter/anthropic/claude-x",
+            vec![("OPENROUTER_API_KEY", "k")],
+            "https://openrouter.ai/api/v1/messages anthropic/claude-x authorization: Bearer k",
+        ),
+        (
+            "deepseek/d",
+            vec![("DEEPSEEK_API_KEY", "k")],
+            "https://api.deepseek.com/anthropic/v1/messages d x-api-key: k",
+        ),
+        (
+            "groq/g",
+            vec![],
+            "`groq` has no known address for the API `anthropic`; give one with --base-url",
+        ),
+    ] {
+        assert_eq!(check(model, anthropic, None, &env), wanted);
+    }
+}
+
+#[test]
+fn no_key_goes_to_another_providers_address() {
+    let env: Vec<(&str, &str)> =
+        PROVIDERS.iter().flat_map(|p| p.keys).map(|(name, _)| (*name, *name)).collect();
+    for provider in PROVIDERS {
+        let got = check(
+            &format!("{}/m", provider.name),
+            Some(Api::Anthropic),
+            Some("https://x.example"),
+            &env,
+        );
+        let own = provider.keys.first().map_or("no key: ", |(name, _)| name);
+        assert!(got.starts_with("https://x.example/v1/messages m ") && got.ends_with(own), "{got}");
+        assert_eq!(got.matches("_KEY").count(), provider.keys.len().min(1), "{got}");
+    }
+    assert_eq!(
+        check("mine/m", Some(Api::Anthropic), Some("https://x.example"), &env),
+        "https://x.example/v1/messages m no key: ",
+    );
+    assert_eq!(
+        check(
+            "my-own/m",
+            Some(Api::Anthropic),
+            Some("https://x.example"),
+            &[("MY_OWN_API_KEY", "k")]
+        ),
+        "https://x.example/v1/messages m authorization: Bearer k",
+    );
+}
+
+#[test]
+fn what_later_versions_speak_is_refused_by_name() {
+    let key = [("OPENAI_API_KEY", "k")];
+    assert_eq!(
+        check("openai/gpt", None, None, &key),
+        "`openai` would be asked by the API `openai-responses`, which comes in a later version; \
+         this version speaks `anthropic`",
+    );
+    assert!(
+        check("x/y", Some(Api::OpenAiChat), Some("http://localhost"), &[])
+            .contains("`openai-chat`")
+    );
+}
+
+#[test]
+fn the_simulator_needs_nothing() {
+    assert_eq!(check("sim/reader", None, None, &[]), "sim reader");
+    assert_eq!(check("sim/reader@m", None, None, &[]), "sim reader@m");
+    assert_eq!(
+        check("sim/reader", None, Some("http://localhost:9"), &[]),
+        "http://localhost:9/v1/messages reader no key: "
+    );
+}
+
+#[test]
+fn bad_models_and_addresses_say_what_is_allowed() {
+    for model in ["", "claude", "/x", "anthropic/"] {
+        let error = check(model, None, None, &[]);
+        assert!(
+            error.contains("must be written PROVIDER/MODEL") && error.contains("mistral"),
+            "{error}"
+        );
+    }
+    assert_eq!(
+        check("antropic/m", None, None, &[]),
+        "unknown provider `antropic`; did you mean `anthropic`? Known: anthropic, openai, openrouter, \
+         deepseek, groq, xai, mistral, ollama, sim; any other with --base-url and --api",
+    );
+    assert!(
+        check("mine/m", None, Some("http://h"), &[]).starts_with("the provider `mine` needs --api")
+    );
+    for (url, problem) in [
+        ("nonsense", "is not a URL"),
+        ("ftp://h", "must begin with http"),
+        ("https://me:hunter2@h", "must not hold a user name"),
+        ("https://h/?key=hunter2", "must not have a query"),
+    ] {
+        for error in [
+            check("anthropic/m", None, Some(url), &[]),
+            check("anthropic/m", None, None, &[("ANTHROPIC_BASE_URL", url)]),
+        ] {
+            assert!(error.contains(problem), "{error}");
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn keys_are_not_shown() {
+    let secret = "sk-hunter2";
+    let env = |name: &str| (name == "ANTHROPIC_API_KEY").then(|| format!("{secret}\n"));
+    let target = resolve("anthropic/m", None, None, &env).unwrap();
+    assert!(!format!("{target:?} {target:#?}").contains("hunter2"));
+    assert_eq!(
+        format!("{} {:?}", Secret::new(secret), Secret::new(secret)),
+        "[redacted] Secret([redacted])"
+    );
+    let env = |name: &str| (name == "ANTHROPIC_API_KEY").then(|| format!("{secret}\nx"));
+    let error = resolve("anthropic/m", None, None, &env).unwrap_err();
+    assert_eq!(error, ProviderError::InvalidKey { variable: "ANTHROPIC_API_KEY".to_owned() });
+    assert!(!error.to_string().contains("hunter2"));
+}

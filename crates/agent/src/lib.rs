@@ -1,0 +1,18 @@
+//! An agent runner that always lands: the loop, its tools, agent files and the HTTP transport.
+//!
+//! What this crate does not do: it takes no decision about limits, loops or landing (that is
+//! `softland_session` and the `core` it re-exports), it prints nothing, reads no argument and no
+//! configuration file. Environment variables come in as a function, so that callers and tests
+//! decide what is seen.
+
+pub mod agent_file;
+pub mod http;
+mod nearest;
+pub mod tool;
+pub mod tools;
+
+// The loop: modules `run` and `event`.
+
+pub use agent_file::{AgentFile, Problem};
+pub use tool::{Tool, ToolCall, ToolContext, ToolDef, ToolOutput, ToolSet, ToolSetError};
+pub use tools::Root;

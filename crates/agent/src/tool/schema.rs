@@ -1,0 +1,118 @@
+//! Checks a call's arguments: valid JSON, an object, nothing required missing, types right.
+//!
+//! Looks at the top level of a schema only (`required`, `properties.*.type`,
+//! `additionalProperties: false`); it is no JSON Schema validator, and what it does not
+//! understand it lets pass.
+
+use serde_json::{Map, Value};
+
+use super::{ToolDef, cut_line};
+
+/// The arguments as an object, or a message for the model that says what is wrong and what is
+/// allowed. Optional members that are `null` are left out.
+pub(super) fn parse_input(def: &ToolDef, raw: &str) -> Result<Value, String> {
+    let name = &def.name;
+    let value: Value = serde_json::from_str(raw).map_err(|error| {
+        format!(
+            "{name} was not run: its arguments are not valid JSON ({error}). Send {}.",
+            signature(def)
+        )
+    })?;
+    let Value::Object(mut members) = value else {
+        return Err(format!(
+            "{name} was not run: its arguments must be a JSON object, got {}. Send {}.",
+            kind(&value),
+            signature(def)
+        ));
+    };
+    let required = required(def);
+    members.retain(|key, value| !value.is_null() || required.contains(&key.as_str()));
+    let faults = faults(def, &required, &members);
+    if faults.is_empty() {
+        return Ok(Value::Object(members));
+    }
+    Err(format!("{name} was not run: {}. Send {}.", faults.join("; "), signature(def)))
+}
+
+fn faults(def: &ToolDef, required: &[&str], members: &Map<String, Value>) -> Vec<String> {
+    let properties = properties(def);
+    let closed = def.input_schema.get("additionalProperties") == Some(&Value::Bool(false));
+    let mut faults: Vec<String> = required
+        .iter()
+        .filter(|key| !members.contains_key(**key))
+        .map(|key| format!("`{key}` is missing"))
+        .collect();
+    for (key, value) in members {
+        match properties.and_then(|all| all.get(key)) {
+            Some(property) => {
+                if let Some(wanted) = mismatch(property, value) {
+                    faults.push(format!("`{key}` must be {wanted}, got {}", kind(value)));
+                }
+            }
+            None if closed => faults.push(format!("`{}` is not an argument", cut_line(key, 60))),
+            None => {}
+        }
+    }
+    faults
+}
+
+fn required(def: &ToolDef) -> Vec<&str> {
+    let list = def.input_schema.get("required").and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+fn properties(def: &ToolDef) -> Option<&Map<String, Value>> {
+    def.input_schema.get("properties").and_then(Value::as_object)
+}
+
+/// The wanted type, if `value` is of another.
+fn mismatch(property: &Value, value: &Value) -> Option<String> {
+    let wanted = property.get("type")?.as_str()?;
+    let fits = match wanted {
+        "string" => value.is_string(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "boolean" => value.is_boolean(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        "null" => value.is_null(),
+        _ => true,
+    };
+    if !fits {
+        return Some(with_article(wanted));
+    }
+    let minimum = property.get("minimum").and_then(Value::as_i64)?;
+    let below = value.as_i64().is_some_and(|number| number < minimum);
+    below.then(|| format!("{} of at least {minimum}", with_article(wanted)))
+}
+
+fn with_article(kind: &str) -> String {
+    let article = if kind.starts_with(['a', 'i', 'o']) { "an" } else { "a" };
+    format!("{article} {kind}")
+}
+
+/// What `value` is, short enough for a message.
+fn kind(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Array(_) => "an array".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+        Value::String(text) => format!("the string \"{}\"", cut_line(text, 40)),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+    }
+}
+
+/// The arguments on one line: `{"path": string, "offset"?: integer}`.
+fn signature(def: &ToolDef) -> String {
+    let required = required(def);
+    let members: Vec<String> = properties(def)
+        .into_iter()
+        .flatten()
+        .map(|(key, property)| {
+            let kind = property.get("type").and_then(Value::as_str).unwrap_or("any");
+            let mark = if required.contains(&key.as_str()) { "" } else { "?" };
+            format!("\"{key}\"{mark}: {kind}")
+        })
+        .collect();
+    format!("{{{}}}", members.join(", "))
+}

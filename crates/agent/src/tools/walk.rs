@@ -1,0 +1,120 @@
+//! Candidates below a folder: relative paths of regular files, in a fixed order.
+//!
+//! The walker looks at the file system by path, so what it yields is a list of names only:
+//! whoever reads a candidate opens it through the root's handle. Links are not followed, and
+//! no ignore file outside the root is read.
+
+use std::path::{Path, PathBuf};
+
+use globset::{GlobBuilder, GlobMatcher};
+use ignore::{DirEntry, WalkBuilder};
+use tokio_util::sync::CancellationToken;
+
+use super::root::{Root, shown};
+
+/// Files looked at in one call; past it the result says that it is partial.
+pub(super) const MAX_FILES: usize = 100_000;
+
+/// What a search runs over.
+pub(super) struct Candidates {
+    /// Relative to the root, sorted by path, component for component.
+    pub(super) paths: Vec<PathBuf>,
+    /// There were more than [`MAX_FILES`].
+    pub(super) cut: bool,
+}
+
+/// The regular files below `given` that `keep` wants (or `given` itself, if it is a file).
+///
+/// Hidden entries and what `.gitignore` and `.ignore` files inside the root name are left out,
+/// also where the root is no git repository; a folder that is named itself is searched even
+/// when it is hidden or ignored.
+pub(super) fn candidates(
+    root: &Root,
+    given: &str,
+    keep: Option<&GlobMatcher>,
+    cancel: &CancellationToken,
+) -> Result<Candidates, String> {
+    let (path, metadata) = root.metadata(given)?;
+    if !metadata.is_dir() {
+        return Ok(Candidates { paths: vec![path], cut: false });
+    }
+    // The handle resolves links, so the walk starts at a real folder inside the root.
+    let start = root.dir().canonicalize(&path).map_err(|e| root.explain(given, &path, &e))?;
+    let start = root.relative(&start.to_string_lossy());
+    let walk = Walk { root, keep, cancel };
+    if start == Path::new(".") {
+        return walk.from(root.path(), root.path()).map(|(found, _)| found);
+    }
+    // From the root, so that ignore files between it and the folder count.
+    let target = root.path().join(&start);
+    let (found, seen) = walk.from(root.path(), &target)?;
+    if seen { Ok(found) } else { walk.from(&target, &target).map(|(found, _)| found) }
+}
+
+/// A glob over paths relative to the root; one without `/` matches names in any folder.
+pub(super) fn glob_matcher(pattern: &str) -> Result<GlobMatcher, String> {
+    let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
+    let anywhere = format!("**/{pattern}");
+    let text = if pattern.contains('/') { pattern } else { &anywhere };
+    GlobBuilder::new(text)
+        .literal_separator(true)
+        .build()
+        .map(|glob| glob.compile_matcher())
+        .map_err(|error| {
+            format!(
+                "the glob pattern `{}` is not valid: {}; allowed are *, **, ?, [a-z], {{a,b}}",
+                shown(pattern),
+                error.kind()
+            )
+        })
+}
+
+struct Walk<'a> {
+    root: &'a Root,
+    keep: Option<&'a GlobMatcher>,
+    cancel: &'a CancellationToken,
+}
+
+impl Walk<'_> {
+    /// Walks from `start`, only towards and below `target`; says whether it came to `target`.
+    fn from(&self, start: &Path, target: &Path) -> Result<(Candidates, bool), String> {
+        let towards = target.to_owned();
+        let walker = WalkBuilder::new(start)
+            .follow_links(false)
+            .parents(false)
+            .git_global(false)
+            .git_exclude(false)
+            .require_git(false)
+            .sort_by_file_name(Ord::cmp)
+            .filter_entry(move |entry| {
+                entry.path().starts_with(&towards) || towards.starts_with(entry.path())
+            })
+            .build();
+        let mut found = Candidates { paths: Vec::new(), cut: false };
+        let mut seen = false;
+        for entry in walker {
+            if self.cancel.is_cancelled() {
+                return Err("cancelled".to_owned());
+            }
+            // What cannot be listed is left out, as ripgrep does; reading it would fail too.
+            let Ok(entry) = entry else { continue };
+            seen |= entry.path() == target;
+            let Some(path) = self.wanted(&entry, target) else { continue };
+            if found.paths.len() >= MAX_FILES {
+                found.cut = true;
+                break;
+            }
+            found.paths.push(path);
+        }
+        found.paths.sort();
+        Ok((found, seen))
+    }
+
+    fn wanted(&self, entry: &DirEntry, target: &Path) -> Option<PathBuf> {
+        if !entry.file_type()?.is_file() || !entry.path().starts_with(target) {
+            return None;
+        }
+        let relative = entry.path().strip_prefix(self.root.path()).ok()?;
+        self.keep.is_none_or(|glob| glob.is_match(relative)).then(|| relative.to_owned())
+    }
+}

@@ -1,0 +1,180 @@
+//! Why something was decided: the rule and the numbers behind it.
+
+use alloc::string::{String, ToString as _};
+use core::fmt;
+
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::money::NanoUsd;
+use crate::time::Millis;
+
+/// The rule behind a decision; the contract's `reason`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(from = "String")]
+#[expect(missing_docs, reason = "the contract's words (section 6)")]
+pub enum Reason {
+    Final,
+    ToolCalls,
+    /// A tool's own limit.
+    Tool(String),
+    Turns,
+    ResultChars,
+    Tokens,
+    Cost,
+    SessionCost,
+    Time,
+    Empty,
+    Stale,
+    Repeat,
+    Cycle,
+    Errors,
+    Truncated,
+    Refusal,
+    Provider,
+    User,
+}
+
+impl Reason {
+    /// The policy key whose limit this is, if it is one.
+    #[must_use]
+    pub fn key(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::ToolCalls => "tool_calls_limit",
+            Self::Tool(_) => "tool_limits",
+            Self::Turns => "turns_limit",
+            Self::ResultChars => "result_chars_limit",
+            Self::Tokens => "tokens_limit",
+            Self::Cost => "cost_limit_usd",
+            Self::SessionCost => "session_cost_limit_usd",
+            Self::Time => "time_limit",
+            Self::Empty => "empty_limit",
+            Self::Stale => "stale_limit",
+            Self::Repeat => "repeat_limit",
+            Self::Cycle => "cycle_limit",
+            Self::Errors => "error_limit",
+            Self::Final | Self::Truncated | Self::Refusal | Self::Provider | Self::User => {
+                return None;
+            }
+        })
+    }
+
+    fn word(&self) -> &str {
+        match self {
+            Self::Final => "final",
+            Self::ToolCalls => "tool_calls",
+            Self::Tool(_) => "tool:",
+            Self::Turns => "turns",
+            Self::ResultChars => "result_chars",
+            Self::Tokens => "tokens",
+            Self::Cost => "cost",
+            Self::SessionCost => "session_cost",
+            Self::Time => "time",
+            Self::Empty => "empty",
+            Self::Stale => "stale",
+            Self::Repeat => "repeat",
+            Self::Cycle => "cycle",
+            Self::Errors => "errors",
+            Self::Truncated => "truncated",
+            Self::Refusal => "refusal",
+            Self::Provider => "provider",
+            Self::User => "user",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())?;
+        if let Self::Tool(name) = self { f.write_str(name) } else { Ok(()) }
+    }
+}
+
+impl Serialize for Reason {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl From<String> for Reason {
+    fn from(word: String) -> Self {
+        const WORDS: [Reason; 16] = [
+            Reason::ToolCalls,
+            Reason::Turns,
+            Reason::ResultChars,
+            Reason::Tokens,
+            Reason::Cost,
+            Reason::SessionCost,
+            Reason::Time,
+            Reason::Empty,
+            Reason::Stale,
+            Reason::Repeat,
+            Reason::Cycle,
+            Reason::Errors,
+            Reason::Truncated,
+            Reason::Refusal,
+            Reason::Provider,
+            Reason::User,
+        ];
+        if let Some(tool) = word.strip_prefix("tool:") {
+            return Self::Tool(tool.to_string());
+        }
+        WORDS.into_iter().find(|reason| reason.word() == word).unwrap_or(Self::Final)
+    }
+}
+
+/// A quantity with its unit, so that no number is shown bare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+#[expect(missing_docs, reason = "the unit is the name")]
+pub enum Limit {
+    Count(u64),
+    Money(NanoUsd),
+    Time(Millis),
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(count) => count.fmt(f),
+            Self::Money(money) => money.fmt(f),
+            Self::Time(time) => time.fmt(f),
+        }
+    }
+}
+
+/// A rule and its numbers: `used` of `limit`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Because {
+    /// The rule.
+    pub reason: Reason,
+    /// What was used, counted or seen.
+    pub used: Limit,
+    /// What the policy allows.
+    pub limit: Limit,
+}
+
+impl Because {
+    /// A rule about a count.
+    #[must_use]
+    pub fn count(reason: Reason, used: u64, limit: u64) -> Self {
+        Self { reason, used: Limit::Count(used), limit: Limit::Count(limit) }
+    }
+}
+
+impl fmt::Display for Because {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} of {}", self.reason, self.used, self.limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_survive_their_words() {
+        for word in ["final", "tool_calls", "tool:grep", "session_cost", "user", "cycle"] {
+            assert_eq!(Reason::from(word.to_string()).to_string(), word);
+        }
+    }
+}

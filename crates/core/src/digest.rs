@@ -1,0 +1,115 @@
+//! A fast digest for telling texts apart. It is not cryptographic: who can choose both texts can
+//! make two of them meet, and would only hide a loop of their own.
+
+use core::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// 128 bits that stand for a text. Written as 32 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest(u64, u64);
+
+const SEEDS: [u64; 4] =
+    [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03, 0x8cb9_2ba7_2f3d_8dd7, 0xeb44_acca_b455_d165];
+
+impl Digest {
+    /// The digest of nothing at all, where a chain begins.
+    pub const EMPTY: Self = Self(SEEDS[0], SEEDS[1]);
+
+    /// The digest of these bytes.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        let mut a = SEEDS[0] ^ bytes.len() as u64;
+        let mut b = SEEDS[1];
+        let (words, tail) = bytes.as_chunks::<16>();
+        for word in words {
+            let (x, y) = halves(*word);
+            a = folded(a ^ x, SEEDS[2] ^ y);
+            b = folded(b ^ y, SEEDS[3] ^ x.rotate_left(32));
+        }
+        let mut last = [0_u8; 16];
+        for (to, from) in last.iter_mut().zip(tail) {
+            *to = *from;
+        }
+        let (x, y) = halves(last);
+        Self(folded(a ^ x, SEEDS[2] ^ y), folded(b ^ y, SEEDS[3] ^ x.rotate_left(32)))
+    }
+
+    /// This digest and then another: order matters.
+    #[must_use]
+    pub fn then(self, next: Self) -> Self {
+        Self(
+            folded(self.0 ^ next.0, SEEDS[1] ^ next.1),
+            folded(self.1 ^ next.1, SEEDS[2] ^ next.0.rotate_left(32)),
+        )
+    }
+
+    /// Both digests, in whatever order.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self(self.0.wrapping_add(other.0), self.1.wrapping_add(other.1))
+    }
+}
+
+fn halves(word: [u8; 16]) -> (u64, u64) {
+    let whole = u128::from_le_bytes(word);
+    (whole as u64, (whole >> 64) as u64)
+}
+
+fn folded(x: u64, y: u64) -> u64 {
+    let product = u128::from(x) * u128::from(y);
+    (product as u64) ^ ((product >> 64) as u64)
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}{:016x}", self.0, self.1)
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = alloc::string::String::deserialize(from)?;
+        let half = |part: Option<&str>| u64::from_str_radix(part?, 16).ok();
+        match (half(text.get(..16)), half(text.get(16..))) {
+            (Some(a), Some(b)) if text.len() == 32 => Ok(Self(a, b)),
+            _ => Err(serde::de::Error::custom("a digest is 32 hexadecimal digits")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn every_byte_and_the_length_count() {
+        let mut seen = BTreeSet::new();
+        for len in 0..70 {
+            let mut bytes: Vec<u8> = (0..len).collect();
+            assert!(seen.insert(Digest::of(&bytes)), "length {len}");
+            for at in 0..bytes.len() {
+                bytes[at] ^= 0x80;
+                assert!(seen.insert(Digest::of(&bytes)), "byte {at} of {len}");
+                bytes[at] ^= 0x80;
+            }
+        }
+        assert_ne!(Digest::of(b""), Digest::of(b"\0"));
+    }
+
+    #[test]
+    fn then_is_ordered_and_with_is_not() {
+        let (a, b) = (Digest::of(b"a"), Digest::of(b"b"));
+        assert_ne!(a.then(b), b.then(a));
+        assert_eq!(a.with(b), b.with(a));
+        assert_ne!(a.with(b), a);
+    }
+}

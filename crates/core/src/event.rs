@@ -1,0 +1,158 @@
+//! What happened, as the fold sees it: neutral words for what any protocol's messages say.
+
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::money::NanoUsd;
+use crate::time::Millis;
+
+/// A user message of the history: results of an open round, texts, or both.
+#[derive(Clone, Debug, Default)]
+pub struct User<'a> {
+    /// Tool results, in the message's order.
+    pub results: Vec<ToolResult<'a>>,
+    /// Texts beside or instead of results, in order.
+    pub texts: Vec<UserText<'a>>,
+    /// Whether the message holds something else that a person may have sent (an image, a file).
+    pub media: bool,
+}
+
+/// One text of a user message.
+#[derive(Clone, Copy, Debug)]
+pub struct UserText<'a> {
+    /// The text, unescaped.
+    pub text: &'a str,
+}
+
+/// One tool result of the history.
+#[derive(Clone, Copy, Debug)]
+pub struct ToolResult<'a> {
+    /// The id of the call it answers.
+    pub id: &'a str,
+    /// Digest of its content, volatile members left out ([`crate::identity`]).
+    pub digest: Digest,
+    /// Characters of its text.
+    pub chars: u64,
+    /// Whether the call failed.
+    pub failed: bool,
+    /// Whether the client has replaced the content by a constant marker.
+    pub cleared: bool,
+    /// Whether it already ends in a line of softland's.
+    pub lined: bool,
+}
+
+/// One tool call of a turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// Joins it to its result, within one round only.
+    pub id: &'a str,
+    /// The tool.
+    pub name: &'a str,
+    /// The arguments: complete JSON.
+    pub input: &'a str,
+    /// Whether the provider runs it (web search and the like).
+    pub server: bool,
+}
+
+/// Why a turn ended, in neutral words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The model was done, or wants its tools run.
+    Natural,
+    /// The output limit.
+    Length,
+    /// One of the client's stop sequences.
+    Sequence,
+    /// The model or a filter refused.
+    Refusal,
+    /// The provider paused its own tools; the turn goes on when it is sent back.
+    Pause,
+    /// The context window is full.
+    ContextFull,
+    /// History does not say, or the word is new.
+    Unknown,
+}
+
+/// A finished turn of the model.
+#[derive(Clone, Debug)]
+pub struct Finished<'a> {
+    /// What its visible text comes to.
+    pub text: Text,
+    /// Its tool calls, in order.
+    pub calls: Vec<Call<'a>>,
+    /// Whether the last call is incomplete: cut by the output limit, or not valid JSON.
+    pub cut_call: bool,
+    /// Whether it holds thinking or other content that is not visible.
+    pub hidden: bool,
+    /// Why it ended.
+    pub stop: Stop,
+    /// Output tokens, where known.
+    pub output_tokens: Option<u64>,
+}
+
+/// What the rules need of a turn's visible text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Text {
+    /// Tells one text from another; `None` where there is none.
+    pub digest: Option<Digest>,
+    /// Visible characters, white space at the ends left out; counted to [`Text::ENOUGH`] at most.
+    pub visible: u64,
+    /// Whether it is the placeholder of an empty turn.
+    pub placeholder: bool,
+}
+
+impl Text {
+    /// More visible characters than any rule asks for.
+    pub const ENOUGH: u64 = 64;
+
+    /// Reads a text, unescaped.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        let trimmed = text.trim_matches(invisible);
+        Self {
+            digest: (!trimmed.is_empty()).then(|| Digest::of(text.as_bytes())),
+            visible: trimmed.chars().take(Self::ENOUGH as usize).count() as u64,
+            placeholder: trimmed == crate::lines::NO_ANSWER,
+        }
+    }
+
+    /// Whether nothing is to be seen.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        self.visible == 0
+    }
+}
+
+/// Characters that show nothing: white space, and the zero-width ones that models emit.
+fn invisible(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}')
+}
+
+/// What the transcript cannot show, at the moment of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Facts {
+    /// Input (cached or not) and output tokens of the run so far.
+    pub tokens: u64,
+    /// Money of the run so far, its children included.
+    pub cost: NanoUsd,
+    /// Money of the session so far.
+    pub session_cost: NanoUsd,
+    /// Time since the run's first request, idle gaps left out.
+    pub elapsed: Millis,
+    /// Upper bound of the next request's input tokens.
+    pub next_input: u64,
+    /// The dearest the next request's input can be billed.
+    pub next_input_cost: NanoUsd,
+    /// The same at the uncached input price, for the request after it.
+    pub reserve_input_cost: NanoUsd,
+    /// What one output token costs at most, in pico-dollars.
+    pub output_pico: u64,
+    /// Thinking tokens that the request asks for within its output.
+    pub thinking_budget: u64,
+    /// How often this same context was answered in vain before.
+    pub stale: u64,
+    /// Turns refused by a tool's own limit that the transcript does not show.
+    pub tool_refusals: u64,
+}

@@ -1,0 +1,222 @@
+//! What makes two calls, or two results, the same: a digest that ignores how JSON is written
+//! (key order, spacing) and the members that do not count.
+//!
+//! This reads JSON only to compare it. It never decides whether a call may run; that takes
+//! complete, checked JSON and is not done here.
+
+use crate::digest::Digest;
+
+/// Deeper JSON is compared as plain text.
+const MAX_DEPTH: u8 = 64;
+
+/// The digest of a text, read as JSON where it is JSON; members that `drop` names are ignored at
+/// every depth.
+#[must_use]
+pub fn of_text(text: &str, drop: &dyn Fn(&str) -> bool) -> Digest {
+    if looks_like_json(text) {
+        if let Some(digest) = of_json(text, drop) {
+            return digest;
+        }
+    }
+    Digest::of(text.as_bytes())
+}
+
+/// Whether a text may be a JSON object or list: worth unescaping and reading.
+#[must_use]
+pub fn looks_like_json(text: &str) -> bool {
+    matches!(text.trim_start().as_bytes().first(), Some(b'{' | b'['))
+}
+
+/// The digest of a JSON text, or nothing where it is not valid enough to compare.
+#[must_use]
+pub fn of_json(text: &str, drop: &dyn Fn(&str) -> bool) -> Option<Digest> {
+    let mut walk = Walk { bytes: text.as_bytes(), at: 0 };
+    let digest = walk.value(drop, MAX_DEPTH)?;
+    walk.space();
+    (walk.at == walk.bytes.len()).then_some(digest)
+}
+
+/// The raw text of a top-level member of a JSON object: a string without its quotes (escapes as
+/// they stand), anything else as written.
+#[must_use]
+pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+    let mut walk = Walk { bytes: object.as_bytes(), at: 0 };
+    let mut found = None;
+    walk.members(&mut |walk, key| {
+        let start = walk.at;
+        walk.value(&|_| false, MAX_DEPTH)?;
+        if key == name.as_bytes() {
+            let raw = object.get(start..walk.at)?.trim();
+            found = Some(raw.strip_prefix('"').and_then(|r| r.strip_suffix('"')).unwrap_or(raw));
+        }
+        Some(())
+    });
+    found
+}
+
+/// The digest of some top-level members of an object, in the order named.
+#[must_use]
+pub fn of_members<'n>(object: &str, names: impl Iterator<Item = &'n str>) -> Digest {
+    names.fold(Digest::EMPTY, |sum, name| {
+        let raw = member(object, name);
+        let value = raw.map_or(Digest::EMPTY, |raw| of_text(raw, &|_| false));
+        sum.then(Digest::of(name.as_bytes())).then(value)
+    })
+}
+
+struct Walk<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\n' | b'\r' | b'\t')) {
+            self.at += 1;
+        }
+    }
+
+    fn take(&mut self, byte: u8) -> Option<()> {
+        (self.peek()? == byte).then(|| self.at += 1)
+    }
+
+    fn value(&mut self, drop: &dyn Fn(&str) -> bool, depth: u8) -> Option<Digest> {
+        self.space();
+        match self.peek()? {
+            b'{' => self.object(drop, depth.checked_sub(1)?),
+            b'[' => self.list(drop, depth.checked_sub(1)?),
+            b'"' => self.string().map(|raw| Digest::of(b"s").then(Digest::of(raw))),
+            _ => self.word().map(Digest::of),
+        }
+    }
+
+    /// Members are summed, so that their order does not matter.
+    fn object(&mut self, drop: &dyn Fn(&str) -> bool, depth: u8) -> Option<Digest> {
+        let mut sum = Digest::of(b"{}");
+        self.members(&mut |walk, key| {
+            let value = walk.value(drop, depth)?;
+            if !core::str::from_utf8(key).is_ok_and(drop) {
+                sum = sum.with(Digest::of(key).then(value));
+            }
+            Some(())
+        })?;
+        Some(sum)
+    }
+
+    fn members(&mut self, each: &mut dyn FnMut(&mut Self, &'a [u8]) -> Option<()>) -> Option<()> {
+        self.space();
+        self.take(b'{')?;
+        self.space();
+        if self.take(b'}').is_some() {
+            return Some(());
+        }
+        loop {
+            self.space();
+            let key = self.string()?;
+            self.space();
+            self.take(b':')?;
+            each(self, key)?;
+            self.space();
+            if self.take(b',').is_none() {
+                return self.take(b'}');
+            }
+        }
+    }
+
+    fn list(&mut self, drop: &dyn Fn(&str) -> bool, depth: u8) -> Option<Digest> {
+        let mut sum = Digest::of(b"[]");
+        self.take(b'[')?;
+        self.space();
+        if self.take(b']').is_some() {
+            return Some(sum);
+        }
+        loop {
+            sum = sum.then(self.value(drop, depth)?);
+            self.space();
+            if self.take(b',').is_none() {
+                return self.take(b']').map(|()| sum);
+            }
+        }
+    }
+
+    /// The raw bytes between the quotes.
+    fn string(&mut self) -> Option<&'a [u8]> {
+        self.take(b'"')?;
+        let start = self.at;
+        loop {
+            match self.peek()? {
+                b'"' => {
+                    let raw = self.bytes.get(start..self.at);
+                    self.at += 1;
+                    return raw;
+                }
+                b'\\' => self.at += 2,
+                _ => self.at += 1,
+            }
+        }
+    }
+
+    /// A number, `true`, `false` or `null`, as written.
+    fn word(&mut self) -> Option<&'a [u8]> {
+        let start = self.at;
+        while let Some(b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'+' | b'.') = self.peek() {
+            self.at += 1;
+        }
+        (self.at > start).then(|| self.bytes.get(start..self.at))?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn same(a: &str, b: &str) -> bool {
+        of_text(a, &|key| key == "time") == of_text(b, &|key| key == "time")
+    }
+
+    #[test]
+    fn spacing_order_and_dropped_members_do_not_count() {
+        assert!(same(r#"{"a":1,"b":[1,2]}"#, r#"{ "b": [1, 2], "a": 1 }"#));
+        assert!(same(r#"{"a":1,"time":"now"}"#, r#"{"a":1}"#));
+        assert!(same(r#"{"a":{"time":2,"x":"y"}}"#, r#"{"a":{"x":"y","time":3}}"#));
+    }
+
+    #[test]
+    fn everything_else_counts() {
+        for (a, b) in [
+            (r#"{"a":1}"#, r#"{"a":2}"#),
+            (r#"{"a":1}"#, r#"{"b":1}"#),
+            (r#"{"a":"1"}"#, r#"{"a":1}"#),
+            ("[1,2]", "[2,1]"),
+            ("[[1],2]", "[1,[2]]"),
+            ("{}", "[]"),
+            (r#"{"a":{}}"#, r#"{"a":[]}"#),
+            ("text", "text "),
+            (r#"{"a":1"#, r#"{"a":2"#),
+        ] {
+            assert!(!same(a, b), "{a} and {b}");
+        }
+    }
+
+    #[test]
+    fn members_are_found_at_the_top_only() {
+        let object = r#"{"x":{"command":"no"},"command":"ls \"a\"","n": 12 }"#;
+        assert_eq!(member(object, "command"), Some(r#"ls \"a\""#));
+        assert_eq!(member(object, "n"), Some("12"));
+        assert_eq!(member(object, "no"), None);
+        assert_eq!(member("not json", "no"), None);
+    }
+
+    #[test]
+    fn hostile_texts_are_read_as_text() {
+        let deep = "[".repeat(100_000);
+        assert_eq!(of_json(&deep, &|_| false), None);
+        for text in ["{", "[1,", "{\"a\"", "\"\\", "{\"a\":}", "[]]", ""] {
+            assert_eq!(of_json(text, &|_| false), None, "{text}");
+        }
+    }
+}

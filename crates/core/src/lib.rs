@@ -1,0 +1,43 @@
+//! The policy of agent runs, and the state it is applied to.
+//!
+//! A run's state is a fold over its transcript ([`Transcript`]): the same code serves a live
+//! loop, a gateway that sees whole histories, and a replay of recorded sessions. What a
+//! transcript cannot show (money, time) comes in as [`Facts`]; what is decided goes out as
+//! values that carry their reason ([`Because`]).
+//!
+//! Nothing here reads a clock, a file or the network, knows a provider's words, spawns a thread
+//! or draws a random number.
+#![no_std]
+
+extern crate alloc;
+
+mod because;
+mod digest;
+mod event;
+pub mod identity;
+mod ladder;
+pub mod lines;
+pub mod models;
+mod money;
+mod outcome;
+mod pinned;
+pub mod policy;
+mod rules;
+mod run;
+pub mod tables;
+mod time;
+mod transcript;
+mod turn;
+
+pub use because::{Because, Limit, Reason};
+pub use digest::Digest;
+pub use event::{Call, Facts, Finished, Stop, Text, ToolResult, User, UserText};
+pub use ladder::{Failure, Ladder, Next, Rung, Setting, Tail};
+pub use money::{NanoUsd, NoMoney};
+pub use outcome::{Ended, Outcome};
+pub use pinned::{Decided, Pinned};
+pub use rules::{Evidence, Signal, SignalKind};
+pub use run::{Admission, Advice, Phase, Role, Run, Used};
+pub use time::{Millis, NoTime};
+pub use transcript::{Addition, AdditionKind, Place, Step, Transcript};
+pub use turn::{Class, classify, known_answer_tool};

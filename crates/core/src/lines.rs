@@ -1,0 +1,220 @@
+//! Every word that softland puts before a model, under a version: what was said once is said
+//! the same for ever. New wordings are added beside the old ones, never over them.
+
+use alloc::format;
+use alloc::string::{String, ToString as _};
+
+use serde::{Deserialize, Serialize};
+
+use crate::because::{Because, Limit, Reason};
+
+/// A wording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Version {
+    /// The first.
+    #[serde(rename = "1")]
+    V1,
+}
+
+impl Version {
+    /// The wording of new runs.
+    pub const NEWEST: Self = Self::V1;
+}
+
+/// The assistant message that stands for an empty turn.
+pub const NO_ANSWER: &str = "[no answer]";
+/// The user message of a nudge.
+pub const NUDGE: &str = "Please continue.";
+/// The user message after cut text.
+pub const CONTINUE: &str = "Continue exactly where you stopped.";
+/// The line of a gateway's batch of which some calls were taken out.
+pub const BEYOND: &str = "Further calls of that turn were beyond the limit and were not run.";
+
+const ANSWER_NOW: &str = "Answer now with what you have; further tool calls will not be run.";
+const PREPARE: &str = "Finish your research and prepare the final answer.";
+const CHANGE: &str = "Try something else, or answer with what you have.";
+const REMAIN: &str = "; other tools remain";
+const NOT_RUN: &str = "limit reached: not run.";
+
+/// `3 tool calls remaining`; with a tool's name, `3 grep calls remaining`.
+#[must_use]
+pub fn countdown(remaining: u64, tool: Option<&str>) -> String {
+    let calls = if remaining == 1 { "call" } else { "calls" };
+    format!("{remaining} {} {calls} remaining", tool.unwrap_or("tool"))
+}
+
+/// The note that asks for the answer, at a limit or in a loop.
+#[must_use]
+pub fn ask(because: &Because) -> String {
+    format!("{} {ANSWER_NOW}", what_was_reached(because))
+}
+
+/// The one warning before a limit. `left` is in percent of it.
+#[must_use]
+pub fn warning(reason: &Reason, left: u32) -> String {
+    match reason {
+        Reason::ToolCalls => format!("One tool call remains. {PREPARE}"),
+        _ => format!("About {left}% of the {} limit remains. {PREPARE}", limit_name(reason)),
+    }
+}
+
+/// The note of a loop, before it leads to anything.
+#[must_use]
+pub fn note(because: &Because) -> String {
+    format!("{} {CHANGE}", what_was_reached(because))
+}
+
+/// A tool at its own limit, while others remain.
+#[must_use]
+pub fn tool_refused(tool: &str, limit: Limit) -> String {
+    format!("{tool}: limit of {limit} reached{REMAIN}")
+}
+
+/// The result of a call of a batch that passed the limit.
+#[must_use]
+pub fn beyond(because: &Because) -> String {
+    let name = limit_name(&because.reason);
+    format!(
+        "{}{} {NOT_RUN}",
+        name.get(..1).unwrap_or("").to_uppercase(),
+        name.get(1..).unwrap_or("")
+    )
+}
+
+/// The result of a call that is refused while the run is landing.
+#[must_use]
+pub fn refused(because: &Because) -> String {
+    format!("Not run. {}", ask(because))
+}
+
+/// Whether a text already ends in a line of softland's, of any version.
+#[must_use]
+pub fn ends_in_line(text: &str) -> bool {
+    let text = text.trim_end();
+    let last = text.rsplit('\n').next().unwrap_or(text).trim_start();
+    [ANSWER_NOW, PREPARE, CHANGE, REMAIN, NOT_RUN, BEYOND].iter().any(|end| last.ends_with(end))
+        || is_countdown(last)
+}
+
+/// Whether a user message is a text of softland's own: a nudge or a continuation.
+#[must_use]
+pub fn is_own_message(text: &str) -> bool {
+    matches!(text.trim(), NUDGE | CONTINUE)
+}
+
+/// How long a tail of a result [`ends_in_line`] needs to see, in bytes.
+pub const LINE_BYTES: usize = 400;
+
+fn is_countdown(line: &str) -> bool {
+    let Some(rest) =
+        line.strip_suffix(" calls remaining").or_else(|| line.strip_suffix(" call remaining"))
+    else {
+        return false;
+    };
+    rest.split_once(' ').is_some_and(|(number, tool)| {
+        number.bytes().all(|b| b.is_ascii_digit()) && !number.is_empty() && !tool.contains(' ')
+    })
+}
+
+fn what_was_reached(because: &Because) -> String {
+    let Because { reason, used, limit } = because;
+    match reason {
+        Reason::Turns => format!("Turn limit reached (this is the last of {limit})."),
+        Reason::Tool(tool) => format!("Limit of the tool {tool} reached ({limit} calls)."),
+        Reason::ResultChars => {
+            format!("Limit of tool results reached ({used} of {limit} characters).")
+        }
+        Reason::Repeat => {
+            format!("The same call has returned the same result {used} times.")
+        }
+        Reason::Cycle => format!("The same calls with the same results repeat ({used} times)."),
+        Reason::Errors => format!("The same error has come {used} times in a row."),
+        reason => {
+            let name = limit_name(reason);
+            let first = name.get(..1).unwrap_or("").to_uppercase();
+            format!("{first}{} limit reached ({used} of {limit}).", name.get(1..).unwrap_or(""))
+        }
+    }
+}
+
+/// What a limit is called in a sentence.
+#[must_use]
+pub fn limit_name(reason: &Reason) -> String {
+    match reason {
+        Reason::ToolCalls => "tool call",
+        Reason::Tool(_) => "tool",
+        Reason::Turns => "turn",
+        Reason::ResultChars => "tool result",
+        Reason::Tokens => "token",
+        Reason::Cost => "cost",
+        Reason::SessionCost => "session cost",
+        Reason::Time => "time",
+        reason => return reason.to_string(),
+    }
+    .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::money::NanoUsd;
+    use crate::time::Millis;
+
+    #[test]
+    fn the_contracts_words() {
+        assert_eq!(countdown(2, None), "2 tool calls remaining");
+        assert_eq!(countdown(1, None), "1 tool call remaining");
+        assert_eq!(countdown(2, Some("grep")), "2 grep calls remaining");
+        assert_eq!(
+            ask(&Because::count(Reason::ToolCalls, 30, 30)),
+            "Tool call limit reached (30 of 30). Answer now with what you have; further tool \
+             calls will not be run."
+        );
+        assert_eq!(
+            warning(&Reason::Cost, 10),
+            "About 10% of the cost limit remains. Finish your research and prepare the final answer."
+        );
+        assert_eq!(
+            tool_refused("grep", Limit::Count(5)),
+            "grep: limit of 5 reached; other tools remain"
+        );
+    }
+
+    #[test]
+    fn every_line_is_known_again() {
+        let money = |nano| Limit::Money(NanoUsd(nano));
+        let time = |secs| Limit::Time(Millis::from_secs(secs));
+        let becauses = [
+            Because::count(Reason::ToolCalls, 3, 3),
+            Because::count(Reason::Tool("grep".into()), 5, 5),
+            Because::count(Reason::Turns, 5, 5),
+            Because::count(Reason::ResultChars, 5, 5),
+            Because::count(Reason::Tokens, 5, 5),
+            Because { reason: Reason::Cost, used: money(1), limit: money(2) },
+            Because { reason: Reason::Time, used: time(1), limit: time(2) },
+            Because::count(Reason::Repeat, 3, 3),
+            Because::count(Reason::Cycle, 3, 3),
+            Because::count(Reason::Errors, 4, 4),
+        ];
+        for because in &becauses {
+            for line in [
+                ask(because),
+                note(because),
+                refused(because),
+                beyond(because),
+                warning(&because.reason, 10),
+                countdown(7, Some("mcp__a__b")),
+                countdown(1, None),
+                tool_refused("x", Limit::Count(1)),
+            ] {
+                assert!(line.len() < LINE_BYTES);
+                assert!(ends_in_line(&line), "{line}");
+                assert!(ends_in_line(&format!("found it\n\n{line}\n")), "{line}");
+            }
+        }
+        for text in ["", "tool calls remaining", "there are 3 other calls remaining", "Answer now"]
+        {
+            assert!(!ends_in_line(text), "{text}");
+        }
+    }
+}

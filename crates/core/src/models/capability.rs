@@ -1,0 +1,345 @@
+//! What a model's API accepts: forced tool choice, thinking modes, mid-conversation system
+//! messages, and what each of them does to the prompt cache.
+//!
+//! Data, each row with its source, and the few questions that landing and nudging ask of
+//! it. It does not know prices or sizes (the table beside it does), does not choose a rung,
+//! and does not learn: what a 400 teaches is remembered by whoever sent the request.
+
+mod rows;
+#[cfg(test)]
+mod tests;
+
+use alloc::string::String;
+use serde::{Deserialize, Serialize};
+
+use super::{find, names};
+
+/// May a request force a tool (`any`, `tool`, `required`)?
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Forced {
+    /// Always.
+    Yes,
+    /// With thinking off or adaptive; `enabled` with a budget is refused.
+    UnlessEnabled,
+    /// Only with thinking off.
+    OnlyWithoutThinking,
+    /// Never.
+    No,
+}
+
+/// What changing a request field does to the cached messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CacheEffect {
+    /// They stay readable.
+    Kept,
+    /// They are read and written anew.
+    Lost,
+    /// Sources disagree, or nobody says: price it both ways.
+    Range,
+}
+
+/// What a model does under `tool_choice: none`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerFromNone {
+    /// It answers in text without being told.
+    Visible,
+    /// It may end with reasoning alone, or write a call as text, unless a note it can see
+    /// tells it to answer. The setting itself is invisible to models.
+    NeedsNote,
+}
+
+/// The thinking mode of a request, whatever its protocol calls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Thinking {
+    /// Off.
+    Disabled,
+    /// On, with a budget (Anthropic's manual mode).
+    Enabled,
+    /// On, as much as the model sees fit; also OpenAI's and DeepSeek's reasoning.
+    Adaptive,
+    /// None up front, some between tool calls (Sonnet 5.5).
+    BetweenTools,
+}
+
+/// How an empty turn is answered (`governing.md` §10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Nudge {
+    /// An assistant message with a placeholder, then a user message.
+    Pair,
+    /// A `role: "system"` message in mid-conversation.
+    MidSystem,
+    /// A user message alone: where an assistant turn must open with thinking and there is
+    /// none to open it with. Once only, since consecutive user messages merge.
+    BareUser,
+}
+
+/// What a provider does with request fields that it does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnknownFields {
+    /// Answers 4xx.
+    Refused,
+    /// Takes no notice.
+    Ignored,
+    /// Not known; treat as refused.
+    Unknown,
+}
+
+/// What one model, at one provider, accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capability {
+    /// Whether a row of the table (or of the user) is behind this; else it is the safest.
+    pub listed: bool,
+    /// Forced tool choice.
+    pub forced: Forced,
+    /// `tool_choice: none` with tools declared is accepted.
+    pub none: bool,
+    /// Messages cache when `tool_choice` goes from auto to none.
+    pub none_cache: CacheEffect,
+    /// Messages cache when `tool_choice` goes from auto to a forced one.
+    pub forced_cache: CacheEffect,
+    /// A switch against parallel calls exists (`disable_parallel_tool_use`,
+    /// `parallel_tool_calls`).
+    pub parallel_switch: bool,
+    /// Messages cache when that switch is changed.
+    pub parallel_cache: CacheEffect,
+    /// What comes back under `none`.
+    pub answer_from_none: AnswerFromNone,
+    /// `role: "system"` between messages is accepted.
+    pub mid_system: bool,
+    /// Thinking may be switched off.
+    pub thinking_disabled: bool,
+    /// The manual mode with a budget is accepted.
+    pub thinking_enabled: bool,
+    /// The adaptive mode is accepted.
+    pub thinking_adaptive: bool,
+    /// What a request without a thinking field gets.
+    pub thinking_absent: Thinking,
+    /// In manual mode an assistant turn must open with a thinking block.
+    pub thinking_opens_turn: bool,
+    /// Thinking of earlier turns stays in the context across human messages; else a human
+    /// message strips it, and the cache after it is lost.
+    pub keeps_thinking: bool,
+    /// Thinking is signed over the exact prefix: an edit of any earlier byte is a 400.
+    pub prefix_bound: bool,
+    /// The last message may be an assistant message to be continued.
+    pub prefill: bool,
+    /// `temperature`, `top_p` and `top_k` may be set.
+    pub sampling: bool,
+    /// Prefixes of fewer tokens than this are silently not cached.
+    pub cache_minimum: u32,
+    /// Unknown request fields.
+    pub unknown_fields: UnknownFields,
+}
+
+impl Capability {
+    /// What is legal everywhere: the row of a model that nobody lists.
+    ///
+    /// `none` is taken as accepted, since the rung after it is no request at all; whoever
+    /// is refused goes on to that.
+    pub const SAFEST: Self = Self {
+        listed: false,
+        forced: Forced::No,
+        none: true,
+        none_cache: CacheEffect::Range,
+        forced_cache: CacheEffect::Range,
+        parallel_switch: false,
+        parallel_cache: CacheEffect::Range,
+        answer_from_none: AnswerFromNone::NeedsNote,
+        mid_system: false,
+        thinking_disabled: false,
+        thinking_enabled: false,
+        thinking_adaptive: false,
+        thinking_absent: Thinking::Adaptive,
+        thinking_opens_turn: true,
+        keeps_thinking: true,
+        prefix_bound: true,
+        prefill: false,
+        sampling: false,
+        cache_minimum: 4096,
+        unknown_fields: UnknownFields::Unknown,
+    };
+
+    /// Whether a request in this thinking mode may force a tool. `None`: the request says
+    /// nothing about thinking.
+    #[must_use]
+    pub fn may_force(&self, thinking: Option<Thinking>) -> bool {
+        let thinking = thinking.unwrap_or(self.thinking_absent);
+        match self.forced {
+            Forced::Yes => true,
+            Forced::UnlessEnabled => thinking != Thinking::Enabled,
+            Forced::OnlyWithoutThinking => thinking == Thinking::Disabled,
+            Forced::No => false,
+        }
+    }
+
+    /// How an empty turn is nudged. `has_thinking`: the empty turn holds a thinking block
+    /// that can open the placeholder's turn.
+    #[must_use]
+    pub fn nudge(&self, thinking: Option<Thinking>, has_thinking: bool) -> Nudge {
+        let thinking = thinking.unwrap_or(self.thinking_absent);
+        if self.mid_system {
+            Nudge::MidSystem
+        } else if self.thinking_opens_turn && thinking == Thinking::Enabled && !has_thinking {
+            Nudge::BareUser
+        } else {
+            Nudge::Pair
+        }
+    }
+}
+
+/// What `model` accepts, by the built-in rows. Names are unwrapped as by
+/// [`find`]: `us.anthropic.claude-opus-4-8-v1:0` is Claude Opus 4.8, at Bedrock.
+#[must_use]
+pub fn capability(provider: Option<&str>, model: &str) -> Capability {
+    rows::look_up(provider, &plain_name(provider, model))
+}
+
+/// As [`capability()`], with a user's rows before the built-in ones: the first that matches
+/// changes the fields that it names.
+#[must_use]
+pub fn capability_with(
+    user_rows: &[CapabilityRow],
+    provider: Option<&str>,
+    model: &str,
+) -> Capability {
+    let base = capability(provider, model);
+    let row = user_rows.iter().find(|row| row.is_for(provider, model));
+    row.map_or(base, |row| row.apply(base))
+}
+
+/// A row that a user adds. Absent fields stay as they would be without the row.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CapabilityRow {
+    /// Glob over the model's name as requests write it; `*` stands for any text.
+    pub pattern: String,
+    /// Only at this provider; absent: at every one.
+    pub provider: Option<String>,
+    /// See [`Capability::forced`].
+    pub forced: Option<Forced>,
+    /// See [`Capability::none`].
+    pub none: Option<bool>,
+    /// See [`Capability::none_cache`].
+    pub none_cache: Option<CacheEffect>,
+    /// See [`Capability::forced_cache`].
+    pub forced_cache: Option<CacheEffect>,
+    /// See [`Capability::parallel_switch`].
+    pub parallel_switch: Option<bool>,
+    /// See [`Capability::parallel_cache`].
+    pub parallel_cache: Option<CacheEffect>,
+    /// See [`Capability::answer_from_none`].
+    pub answer_from_none: Option<AnswerFromNone>,
+    /// See [`Capability::mid_system`].
+    pub mid_system: Option<bool>,
+    /// See [`Capability::thinking_disabled`].
+    pub thinking_disabled: Option<bool>,
+    /// See [`Capability::thinking_enabled`].
+    pub thinking_enabled: Option<bool>,
+    /// See [`Capability::thinking_adaptive`].
+    pub thinking_adaptive: Option<bool>,
+    /// See [`Capability::thinking_absent`].
+    pub thinking_absent: Option<Thinking>,
+    /// See [`Capability::thinking_opens_turn`].
+    pub thinking_opens_turn: Option<bool>,
+    /// See [`Capability::keeps_thinking`].
+    pub keeps_thinking: Option<bool>,
+    /// See [`Capability::prefix_bound`].
+    pub prefix_bound: Option<bool>,
+    /// See [`Capability::prefill`].
+    pub prefill: Option<bool>,
+    /// See [`Capability::sampling`].
+    pub sampling: Option<bool>,
+    /// See [`Capability::cache_minimum`].
+    pub cache_minimum: Option<u32>,
+    /// See [`Capability::unknown_fields`].
+    pub unknown_fields: Option<UnknownFields>,
+}
+
+impl CapabilityRow {
+    /// Whether the row speaks of `model` at `provider`.
+    #[must_use]
+    pub fn is_for(&self, provider: Option<&str>, model: &str) -> bool {
+        let here = match (&self.provider, provider) {
+            (None, _) => true,
+            (Some(wanted), Some(given)) => wanted.eq_ignore_ascii_case(given),
+            (Some(_), None) => false,
+        };
+        here && matches(&self.pattern, model)
+    }
+
+    /// `base` with the fields that the row names.
+    #[must_use]
+    pub fn apply(&self, base: Capability) -> Capability {
+        Capability {
+            listed: true,
+            forced: self.forced.unwrap_or(base.forced),
+            none: self.none.unwrap_or(base.none),
+            none_cache: self.none_cache.unwrap_or(base.none_cache),
+            forced_cache: self.forced_cache.unwrap_or(base.forced_cache),
+            parallel_switch: self.parallel_switch.unwrap_or(base.parallel_switch),
+            parallel_cache: self.parallel_cache.unwrap_or(base.parallel_cache),
+            answer_from_none: self.answer_from_none.unwrap_or(base.answer_from_none),
+            mid_system: self.mid_system.unwrap_or(base.mid_system),
+            thinking_disabled: self.thinking_disabled.unwrap_or(base.thinking_disabled),
+            thinking_enabled: self.thinking_enabled.unwrap_or(base.thinking_enabled),
+            thinking_adaptive: self.thinking_adaptive.unwrap_or(base.thinking_adaptive),
+            thinking_absent: self.thinking_absent.unwrap_or(base.thinking_absent),
+            thinking_opens_turn: self.thinking_opens_turn.unwrap_or(base.thinking_opens_turn),
+            keeps_thinking: self.keeps_thinking.unwrap_or(base.keeps_thinking),
+            prefix_bound: self.prefix_bound.unwrap_or(base.prefix_bound),
+            prefill: self.prefill.unwrap_or(base.prefill),
+            sampling: self.sampling.unwrap_or(base.sampling),
+            cache_minimum: self.cache_minimum.unwrap_or(base.cache_minimum),
+            unknown_fields: self.unknown_fields.unwrap_or(base.unknown_fields),
+        }
+    }
+}
+
+/// Whether a glob matches a whole name: `*` stands for any text, letters match in either
+/// case. In time proportional to both lengths multiplied, without allocation.
+#[must_use]
+pub fn matches(pattern: &str, model: &str) -> bool {
+    let (pattern, text) = (pattern.as_bytes(), model.as_bytes());
+    let (mut p, mut t) = (0, 0);
+    // Where to go on when the text after the last `*` does not fit.
+    let mut retry: Option<(usize, usize)> = None;
+    while let Some(byte) = text.get(t) {
+        match pattern.get(p) {
+            Some(b'*') => {
+                retry = Some((p + 1, t));
+                p += 1;
+            }
+            Some(want) if want.eq_ignore_ascii_case(byte) => {
+                p += 1;
+                t += 1;
+            }
+            _ => {
+                let Some((after_star, from)) = retry else {
+                    return false;
+                };
+                retry = Some((after_star, from + 1));
+                p = after_star;
+                t = from + 1;
+            }
+        }
+    }
+    pattern.get(p..).is_some_and(|rest| rest.iter().all(|byte| *byte == b'*'))
+}
+
+/// The name that rows are matched against: the table's id where there is one, without
+/// wrappings and dates, in lower case, `.` written as `-` (`claude-opus-4.8`).
+fn plain_name(provider: Option<&str>, model: &str) -> String {
+    let known = find(provider, model).map(|row| row.id);
+    let mut name = names::without_prefixes(known.unwrap_or_else(|| model.trim()));
+    name = name.rsplit('/').next().unwrap_or(name);
+    while let Some(shorter) = names::without_one_suffix(name) {
+        name = shorter;
+    }
+    name.chars().map(|c| if c == '.' { '-' } else { c.to_ascii_lowercase() }).collect()
+}

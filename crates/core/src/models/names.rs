@@ -1,0 +1,213 @@
+//! Finds a table row by a name as people, routes and hosts write it.
+//!
+//! Knows the usual wrappings of model ids and nothing of prices. It never guesses between
+//! models: what is left after unwrapping has to be an exact name of the table.
+
+use super::Model;
+use super::table::{ALIASES, MODELS};
+use core::cmp::Ordering;
+
+/// Names under which a provider of the table is known as well.
+const PROVIDER_NAMES: &[(&str, &str)] = &[
+    ("anthropic", "anthropic"),
+    ("deepseek", "deepseek"),
+    ("gemini", "google"),
+    ("google", "google"),
+    ("grok", "xai"),
+    ("groq", "groq"),
+    ("mistral", "mistral"),
+    ("mistralai", "mistral"),
+    ("openai", "openai"),
+    ("openrouter", "openrouter"),
+    ("x-ai", "xai"),
+    ("xai", "xai"),
+];
+
+/// Beginnings of first-party ids, for names that come without a provider.
+const VENDOR_OF: &[(&str, &str)] = &[
+    ("claude", "anthropic"),
+    ("gpt-", "openai"),
+    ("chatgpt-", "openai"),
+    ("codex-", "openai"),
+    ("ft:gpt-", "openai"),
+    ("o1", "openai"),
+    ("o3", "openai"),
+    ("o4", "openai"),
+    ("deepseek-", "deepseek"),
+    ("gemini-", "google"),
+    ("grok-", "xai"),
+    ("mistral-", "mistral"),
+    ("ministral-", "mistral"),
+    ("magistral-", "mistral"),
+    ("codestral", "mistral"),
+    ("devstral", "mistral"),
+];
+
+/// What hosts and routers write before an id (Bedrock inference profiles, `LiteLLM` routes,
+/// OpenRouter's `~` for moving names). Taken off again and again, longest first.
+const PREFIXES: &[&str] = &[
+    "vertex_ai/",
+    "anthropic.",
+    "bedrock/",
+    "converse/",
+    "global.",
+    "vertex/",
+    "models/",
+    "us-gov.",
+    "azure/",
+    "apac.",
+    "au.",
+    "eu.",
+    "jp.",
+    "us.",
+    "~",
+];
+
+/// What routes write behind an id. `:free` has rows of its own; the row without it is
+/// dearer, so falling back to it is safe.
+const SUFFIXES: &[&str] = &[
+    "-latest",
+    ":beta",
+    ":exacto",
+    ":extended",
+    ":floor",
+    ":free",
+    ":latest",
+    ":nitro",
+    ":online",
+    ":thinking",
+    "[1m]",
+    "@default",
+    "@latest",
+];
+
+pub(super) fn find(provider: Option<&str>, model: &str) -> Option<&'static Model> {
+    let model = model.trim();
+    match provider.and_then(known_provider) {
+        Some("openrouter") => at_provider("openrouter", model).or_else(|| by_name(model)),
+        // A host's own prices: another vendor's row would be a guess.
+        Some("groq") => at_provider("groq", model),
+        Some(known) => at_provider(known, model).or_else(|| by_name(model)),
+        None => by_name(model),
+    }
+}
+
+fn known_provider(name: &str) -> Option<&'static str> {
+    let row = PROVIDER_NAMES.iter().find(|row| row.0.eq_ignore_ascii_case(name))?;
+    Some(row.1)
+}
+
+/// By what the name itself says: `VENDOR/ID`, a first-party id, or an OpenRouter id.
+fn by_name(model: &str) -> Option<&'static Model> {
+    let bare = without_prefixes(model);
+    if let Some((vendor, rest)) = bare.split_once('/')
+        && let Some(provider) = known_provider(vendor)
+        && let Some(found) = at_provider(provider, rest)
+    {
+        return Some(found);
+    }
+    let last = bare.rsplit('/').next().unwrap_or(bare);
+    let vendor = VENDOR_OF.iter().find(|row| starts_with(last, row.0));
+    (vendor.and_then(|row| at_provider(row.1, last)))
+        .or_else(|| model.contains('/').then(|| at_provider("openrouter", model)).flatten())
+}
+
+/// The first exact name among ever barer forms of `model`.
+fn at_provider(provider: &str, model: &str) -> Option<&'static Model> {
+    exact(provider, model)
+        .or_else(|| barer(provider, model))
+        .or_else(|| barer(provider, without_prefixes(model)))
+        .or_else(|| {
+            // `anthropic/claude-…` sent to Anthropic itself.
+            let (vendor, rest) = without_prefixes(model).split_once('/')?;
+            (known_provider(vendor)? == provider).then(|| barer(provider, rest))?
+        })
+}
+
+fn barer(provider: &str, model: &str) -> Option<&'static Model> {
+    let mut name = model;
+    loop {
+        if let Some(found) = exact(provider, name) {
+            return Some(found);
+        }
+        name = without_one_suffix(name)?;
+    }
+}
+
+fn exact(provider: &str, name: &str) -> Option<&'static Model> {
+    by_id(provider, name).or_else(|| {
+        let found = ALIASES.binary_search_by(|row| order((row.0, row.1), (provider, name))).ok()?;
+        by_id(provider, ALIASES.get(found)?.2)
+    })
+}
+
+fn by_id(provider: &str, id: &str) -> Option<&'static Model> {
+    let found =
+        MODELS.binary_search_by(|row| order((row.provider, row.id), (provider, id))).ok()?;
+    MODELS.get(found)
+}
+
+/// Order of a row's lower-case (provider, name) against a name in any case.
+fn order(row: (&str, &str), wanted: (&str, &str)) -> Ordering {
+    let wanted_name = wanted.1.bytes().map(|byte| byte.to_ascii_lowercase());
+    row.0.cmp(wanted.0).then_with(|| row.1.bytes().cmp(wanted_name))
+}
+
+/// `model` without everything that hosts write before an id.
+pub(super) fn without_prefixes(model: &str) -> &str {
+    let mut name = model;
+    while let Some(prefix) = PREFIXES.iter().find(|prefix| starts_with(name, prefix)) {
+        name = name.get(prefix.len()..).unwrap_or("");
+    }
+    name
+}
+
+/// `model` without its last route mark or date; `None` if it has none.
+pub(super) fn without_one_suffix(model: &str) -> Option<&str> {
+    let marked = SUFFIXES.iter().find_map(|mark| strip_end(model, mark));
+    let shorter = marked
+        .or_else(|| without_bedrock_version(model))
+        .or_else(|| without_tuned_part(model))
+        .or_else(|| without_date(model))?;
+    (!shorter.is_empty()).then_some(shorter)
+}
+
+/// `…-v1:0` and `…-v1` (Bedrock's version of an id).
+fn without_bedrock_version(model: &str) -> Option<&str> {
+    let (stem, version) = model.rsplit_once("-v")?;
+    let plain = version.split_once(':').map_or(version, |(major, _)| major);
+    let digits = version.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
+    (plain.len() == 1 && digits && stem.contains("claude")).then_some(stem)
+}
+
+/// `ft:gpt-4o-mini-2024-07-18:org::id` → `ft:gpt-4o-mini-2024-07-18`.
+fn without_tuned_part(model: &str) -> Option<&str> {
+    let rest = model.strip_prefix("ft:")?;
+    let base = rest.find(':')?;
+    model.get(..base + "ft:".len())
+}
+
+/// A date at the end: `-20250929`, `@20250929`, `-2025-09-29`.
+fn without_date(model: &str) -> Option<&str> {
+    let shape = |tail: usize, pattern: &[u8]| {
+        let start = model.len().checked_sub(tail)?;
+        let (stem, date) = (model.get(..start)?, model.get(start..)?);
+        let fits = date.bytes().zip(pattern).all(|(byte, want)| match want {
+            b'd' => byte.is_ascii_digit(),
+            b'-' => byte == b'-',
+            _ => byte == b'-' || byte == b'@',
+        });
+        (fits && date.get(1..3) == Some("20")).then_some(stem)
+    };
+    shape(11, b"-dddd-dd-dd").or_else(|| shape(9, b"?dddddddd"))
+}
+
+fn starts_with(text: &str, start: &str) -> bool {
+    text.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start))
+}
+
+fn strip_end<'a>(text: &'a str, end: &str) -> Option<&'a str> {
+    let stem = text.get(..text.len().checked_sub(end.len())?)?;
+    let tail = text.get(stem.len()..)?;
+    tail.eq_ignore_ascii_case(end).then_some(stem)
+}

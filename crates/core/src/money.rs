@@ -1,0 +1,163 @@
+//! Money: whole nano-dollars, so that sums are exact and caps are comparable.
+
+use core::fmt;
+use core::iter::Sum;
+use core::ops::{Add, AddAssign};
+use core::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+const PER_DOLLAR: u64 = 1_000_000_000;
+
+/// An amount of US dollars in whole nano-dollars. Adds without overflow (it saturates).
+///
+/// It is written as a decimal number of dollars; amounts up to nine million dollars survive
+/// the trip through a JSON number exactly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NanoUsd(pub u64);
+
+impl NanoUsd {
+    /// No money.
+    pub const ZERO: Self = Self(0);
+
+    /// What is left of `self` after `spent`, zero where nothing is.
+    #[must_use]
+    pub const fn less(self, spent: Self) -> Self {
+        Self(self.0.saturating_sub(spent.0))
+    }
+
+    /// The amount in dollars, for display and JSON.
+    #[must_use]
+    pub fn dollars(self) -> f64 {
+        let whole = self.0 / PER_DOLLAR;
+        let rest = self.0 % PER_DOLLAR;
+        whole as f64 + rest as f64 / PER_DOLLAR as f64
+    }
+
+    /// The amount nearest to `dollars`; nothing for a negative, infinite or unheld number.
+    #[must_use]
+    pub fn from_dollars(dollars: f64) -> Option<Self> {
+        let nano = dollars * PER_DOLLAR as f64;
+        if !nano.is_finite() || nano < 0.0 || nano > u64::MAX as f64 / 2.0 {
+            return None;
+        }
+        Some(Self((nano + 0.5) as u64))
+    }
+}
+
+impl Add for NanoUsd {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl AddAssign for NanoUsd {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Sum for NanoUsd {
+    fn sum<I: Iterator<Item = Self>>(amounts: I) -> Self {
+        amounts.fold(Self::ZERO, Add::add)
+    }
+}
+
+/// Why a text is no amount of money.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoMoney;
+
+impl FromStr for NanoUsd {
+    type Err = NoMoney;
+
+    /// Reads a decimal such as `5`, `0.25` or `$0.25`, to the nano-dollar.
+    fn from_str(text: &str) -> Result<Self, NoMoney> {
+        let text = text.trim();
+        let text = text.strip_prefix('$').unwrap_or(text);
+        let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+        let digits = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
+        if (whole.is_empty() && part.is_empty()) || !digits(whole) || !digits(part) {
+            return Err(NoMoney);
+        }
+        if part.len() > 9 && part.as_bytes().iter().skip(9).any(|&b| b != b'0') {
+            return Err(NoMoney);
+        }
+        let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| NoMoney)? };
+        let mut nano = 0_u64;
+        for place in 0..9 {
+            let digit = part.as_bytes().get(place).map_or(0, |b| u64::from(b - b'0'));
+            nano = nano * 10 + digit;
+        }
+        whole
+            .checked_mul(PER_DOLLAR)
+            .and_then(|dollars| dollars.checked_add(nano))
+            .map(Self)
+            .ok_or(NoMoney)
+    }
+}
+
+impl fmt::Display for NanoUsd {
+    /// `$0.0123`: at least two decimals, no trailing zeros beyond them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0 % PER_DOLLAR;
+        let mut places = 9;
+        while places > 2 && rest.is_multiple_of(10) {
+            rest /= 10;
+            places -= 1;
+        }
+        write!(f, "${}.{rest:0places$}", self.0 / PER_DOLLAR)
+    }
+}
+
+impl Serialize for NanoUsd {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_f64(self.dollars())
+    }
+}
+
+impl<'de> Deserialize<'de> for NanoUsd {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let dollars = f64::deserialize(from)?;
+        Self::from_dollars(dollars).ok_or_else(|| serde::de::Error::custom("no amount of money"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString as _;
+
+    #[test]
+    fn reads_decimals_exactly() {
+        for (text, nano) in [
+            ("5", 5_000_000_000),
+            ("0.25", 250_000_000),
+            ("$1.000000001", 1_000_000_001),
+            (".5", 500_000_000),
+            ("0.1000000000000", 100_000_000),
+        ] {
+            assert_eq!(text.parse(), Ok(NanoUsd(nano)), "{text}");
+        }
+        for text in ["", "-1", "1e3", "0.0000000001", ".", "five", "18446744074"] {
+            assert_eq!(text.parse::<NanoUsd>(), Err(NoMoney), "{text}");
+        }
+    }
+
+    #[test]
+    fn writes_cents_and_what_is_smaller() {
+        for (nano, text) in
+            [(0, "$0.00"), (5_000_000_000, "$5.00"), (12_300_000, "$0.0123"), (1, "$0.000000001")]
+        {
+            assert_eq!(NanoUsd(nano).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn survives_a_json_number() {
+        for nano in [0, 1, 999_999_999, 1_234_567_891_234_567] {
+            assert_eq!(NanoUsd::from_dollars(NanoUsd(nano).dollars()), Some(NanoUsd(nano)));
+        }
+    }
+}

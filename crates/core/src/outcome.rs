@@ -1,0 +1,83 @@
+//! How a run ended: exactly one outcome, and it is true.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+
+use serde::{Deserialize, Serialize};
+
+use crate::because::{Because, Limit, Reason};
+use crate::ladder::Rung;
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// The model ended by itself, and no landing note was in that request.
+    Answered,
+    /// The model answered a request that carried a landing note, or after continuations.
+    Landed,
+    /// No answer of the model could be had: a local answer.
+    Stopped,
+    /// The provider failed beyond its retries.
+    Failed,
+    /// The user or a disconnect ended it.
+    Cancelled,
+}
+
+impl Outcome {
+    /// The contract's word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Landed => "landed",
+            Self::Stopped => "stopped",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Whether the run ends in a `done` event rather than an `error`.
+    #[must_use]
+    pub fn is_done(self) -> bool {
+        !matches!(self, Self::Failed | Self::Cancelled)
+    }
+}
+
+/// The end of a run, with its reason and the numbers behind it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// How.
+    pub outcome: Outcome,
+    /// Why.
+    pub reason: Reason,
+    /// The rung that brought the answer, where the run was landed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rung: Option<Rung>,
+    /// The policy key that ended it, if one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
+    /// What was set there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<Limit>,
+    /// What every set limit leaves.
+    #[serde(default)]
+    pub remaining: BTreeMap<String, Limit>,
+}
+
+impl Ended {
+    /// An end that no limit brought.
+    #[must_use]
+    pub fn plain(outcome: Outcome, reason: Reason) -> Self {
+        let remaining = BTreeMap::new();
+        Self { outcome, reason, rung: None, limit: None, value: None, remaining }
+    }
+
+    /// An end by a rule.
+    #[must_use]
+    pub fn by(outcome: Outcome, because: &Because, rung: Option<Rung>) -> Self {
+        let limit = because.reason.key().map(String::from);
+        let value = limit.is_some().then_some(because.limit);
+        Self { limit, value, rung, ..Self::plain(outcome, because.reason.clone()) }
+    }
+}

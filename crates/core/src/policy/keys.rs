@@ -1,0 +1,419 @@
+//! The keys of a policy: one list and one reader for front matter, configs and flags.
+
+use alloc::borrow::ToOwned as _;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::{
+    Batch, Countdown, Landing, LoopKey, LoopKind, Mode, OnLoop, OnStoreLoss, Policy, RunBoundary,
+    Share,
+};
+use crate::money::NanoUsd;
+
+/// One key of a policy.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Its name in front matter and configs; the flag has `-` for `_`.
+    pub name: &'static str,
+    /// What may stand there.
+    pub allowed: &'static str,
+    /// What it does, in a sentence.
+    pub help: &'static str,
+}
+
+const COUNT: &str = "a whole number, 0 or more";
+const MONEY: &str = "an amount of dollars such as 5 or 0.25";
+const TIME: &str = "a time such as \"30s\", \"10m\" or \"1h30m\"";
+const SHARE: &str = "a share from 0 to 1";
+
+const fn key(name: &'static str, allowed: &'static str, help: &'static str) -> Key {
+    Key { name, allowed, help }
+}
+
+/// Every key, in the contract's order.
+pub const KEYS: &[Key] = &[
+    key("mode", "enforce or observe", "observe leaves the bytes alone and says what it would do"),
+    key("tool_calls_limit", COUNT, "tool calls per run"),
+    key("tool_limits", "NAME: NUMBER pairs", "tool calls per run and tool name"),
+    key("turns_limit", COUNT, "turns per run; the last one is asked for the answer"),
+    key("result_chars_limit", COUNT, "characters of tool results per run"),
+    key("tokens_limit", COUNT, "input and output tokens per run"),
+    key("cost_limit_usd", MONEY, "money per run"),
+    key("session_cost_limit_usd", MONEY, "money per session"),
+    key("time_limit", TIME, "time per run, from its first request"),
+    key("countdown", "every, milestones or off", "when results say how many calls remain"),
+    key("countdown_from", SHARE, "share of the limit from which the countdown shows"),
+    key("warn_at", SHARE, "share of another limit at which one warning is given"),
+    key("batch", "first, all or none", "which calls of a batch that passes the limit run"),
+    key("landing", "auto, ask, none, respond or stop", "how the run is brought to its answer"),
+    key("answer_tool", "a tool's name", "the tool whose call is the answer; never counted"),
+    key("empty_limit", COUNT, "empty turns in a row before the run is stopped"),
+    key("stale_limit", COUNT, "answers in vain to one context before the run is stopped"),
+    key("repeat_limit", COUNT, "same call with the same result that make a loop; 0 is off"),
+    key("poll_limit", COUNT, "the same for calls that wait or poll; 0 is off"),
+    key("cycle_limit", COUNT, "repeats of a cycle of 2 to 4 rounds that make a loop; 0 is off"),
+    key("error_limit", COUNT, "rounds in a row with the same error that make a loop; 0 is off"),
+    key("loop_keys", LOOP_KEYS, "what identifies a tool's call, or what the tool does"),
+    key("on_loop", "ladder, land, stop or observe", "what a loop leads to"),
+    key("reserve_tokens", COUNT, "tokens held back for the answer"),
+    key("reserve_time", TIME, "time held back for the answer"),
+    key("run_boundary", "human, conversation or header", "what starts a run"),
+    key("on_store_loss", "closed or open", "money limits while the shared store is away"),
+];
+
+const LOOP_KEYS: &str = "TOOL: a list of argument names, or one of reads, writes, polls and exempt";
+
+/// A value as any front end reads it, before it means anything.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the usual kinds of a data format")]
+pub enum Value {
+    Null,
+    Bool(bool),
+    Int(i128),
+    Float(f64),
+    Text(String),
+    List(Vec<Value>),
+    Map(Vec<(String, Value)>),
+}
+
+impl fmt::Display for Value {
+    /// The value as a person would write it, shortened.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("nothing"),
+            Self::Bool(value) => value.fmt(f),
+            Self::Int(value) => value.fmt(f),
+            Self::Float(value) => value.fmt(f),
+            Self::Text(text) if text.chars().count() > 40 => {
+                write!(f, "\"{}…\"", text.chars().take(40).collect::<String>())
+            }
+            Self::Text(text) => write!(f, "\"{text}\""),
+            Self::List(_) => f.write_str("a list"),
+            Self::Map(_) => f.write_str("a table"),
+        }
+    }
+}
+
+/// Why a key was not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyError {
+    /// No such key; the nearest known one, if any is near.
+    Unknown {
+        /// The key as given.
+        key: String,
+        /// The nearest known key.
+        nearest: Option<&'static str>,
+    },
+    /// The value is not allowed there.
+    Value {
+        /// The key as given, `tool_limits.grep` for a member.
+        key: String,
+        /// What is allowed.
+        allowed: &'static str,
+        /// What was found.
+        found: String,
+    },
+}
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { key, nearest: Some(near) } => {
+                write!(f, "unknown key `{key}`; did you mean `{near}`?")
+            }
+            Self::Unknown { key, nearest: None } => write!(f, "unknown key `{key}`"),
+            Self::Value { key, allowed, found } => {
+                write!(f, "`{key}` must be {allowed}; found {found}")
+            }
+        }
+    }
+}
+
+impl Policy {
+    /// Sets one key. Absent limits are set by leaving their key out; `Value::Null` clears one.
+    ///
+    /// # Errors
+    /// When the key is unknown or the value is not allowed there; the policy is then unchanged.
+    pub fn set(&mut self, name: &str, value: &Value) -> Result<(), KeyError> {
+        let Some(key) = KEYS.iter().find(|key| key.name == name) else {
+            let names = KEYS.iter().map(|key| key.name);
+            return Err(KeyError::Unknown { key: name.to_owned(), nearest: nearest(name, names) });
+        };
+        let reader = Reader { key: *key, value };
+        match name {
+            "mode" => self.mode = reader.word(Mode::from_word)?,
+            "tool_calls_limit" => self.tool_calls_limit = reader.limit(Reader::count)?,
+            "tool_limits" => self.tool_limits = reader.members(|member| member.count())?,
+            "turns_limit" => self.turns_limit = reader.limit(Reader::count)?,
+            "result_chars_limit" => self.result_chars_limit = reader.limit(Reader::count)?,
+            "tokens_limit" => self.tokens_limit = reader.limit(Reader::count)?,
+            "cost_limit_usd" => self.cost_limit_usd = reader.limit(Reader::money)?,
+            "session_cost_limit_usd" => {
+                self.session_cost_limit_usd = reader.limit(Reader::money)?
+            }
+            "time_limit" => self.time_limit = reader.limit(Reader::time)?,
+            "countdown" => self.countdown = reader.word(Countdown::from_word)?,
+            "countdown_from" => self.countdown_from = reader.share()?,
+            "warn_at" => self.warn_at = reader.share()?,
+            "batch" => self.batch = reader.word(Batch::from_word)?,
+            "landing" => self.landing = reader.word(Landing::from_word)?,
+            "answer_tool" => self.answer_tool = reader.limit(Reader::name)?,
+            "empty_limit" => self.empty_limit = reader.count()?,
+            "stale_limit" => self.stale_limit = reader.count()?,
+            "repeat_limit" => self.repeat_limit = reader.count()?,
+            "poll_limit" => self.poll_limit = reader.count()?,
+            "cycle_limit" => self.cycle_limit = reader.count()?,
+            "error_limit" => self.error_limit = reader.count()?,
+            "loop_keys" => self.loop_keys = reader.members(|member| member.loop_key())?,
+            "on_loop" => self.on_loop = reader.word(OnLoop::from_word)?,
+            "reserve_tokens" => self.reserve_tokens = reader.count()?,
+            "reserve_time" => self.reserve_time = reader.time()?,
+            "run_boundary" => self.run_boundary = reader.word(RunBoundary::from_word)?,
+            _ => self.on_store_loss = reader.word(OnStoreLoss::from_word)?,
+        }
+        Ok(())
+    }
+}
+
+/// Reads one value as what its key wants.
+struct Reader<'a> {
+    key: Key,
+    value: &'a Value,
+}
+
+impl Reader<'_> {
+    fn error(&self) -> KeyError {
+        KeyError::Value {
+            key: self.key.name.to_owned(),
+            allowed: self.key.allowed,
+            found: self.value.to_string(),
+        }
+    }
+
+    fn limit<T>(&self, read: fn(&Self) -> Result<T, KeyError>) -> Result<Option<T>, KeyError> {
+        if *self.value == Value::Null { Ok(None) } else { read(self).map(Some) }
+    }
+
+    fn count(&self) -> Result<u64, KeyError> {
+        match self.value {
+            Value::Int(number) => u64::try_from(*number).ok(),
+            Value::Text(text) if text.bytes().all(|b| b.is_ascii_digit()) => text.parse().ok(),
+            _ => None,
+        }
+        .ok_or_else(|| self.error())
+    }
+
+    fn money(&self) -> Result<NanoUsd, KeyError> {
+        match self.value {
+            Value::Int(number) => number.to_string().parse().ok(),
+            Value::Float(number) => NanoUsd::from_dollars(*number),
+            Value::Text(text) => text.parse().ok(),
+            _ => None,
+        }
+        .ok_or_else(|| self.error())
+    }
+
+    fn time(&self) -> Result<crate::time::Millis, KeyError> {
+        match self.value {
+            Value::Text(text) => text.parse().ok(),
+            _ => None,
+        }
+        .ok_or_else(|| self.error())
+    }
+
+    fn share(&self) -> Result<Share, KeyError> {
+        match self.value {
+            Value::Int(number) => Some(*number as f64),
+            Value::Float(number) => Some(*number),
+            Value::Text(text) => text.parse().ok(),
+            _ => None,
+        }
+        .and_then(|share| Share::try_from(share).ok())
+        .ok_or_else(|| self.error())
+    }
+
+    fn name(&self) -> Result<String, KeyError> {
+        match self.value {
+            Value::Text(text) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
+            _ => Err(self.error()),
+        }
+    }
+
+    fn word<T>(&self, read: fn(&str) -> Option<T>) -> Result<T, KeyError> {
+        match self.value {
+            Value::Text(text) => read(text.trim()),
+            _ => None,
+        }
+        .ok_or_else(|| self.error())
+    }
+
+    fn loop_key(&self) -> Result<LoopKey, KeyError> {
+        match self.value {
+            Value::Text(text) => LoopKind::from_word(text).map(LoopKey::Kind),
+            Value::List(items) => items
+                .iter()
+                .map(|item| match item {
+                    Value::Text(text) => Some(text.clone()),
+                    _ => None,
+                })
+                .collect::<Option<Vec<_>>>()
+                .map(LoopKey::Arguments),
+            _ => None,
+        }
+        .ok_or_else(|| self.error())
+    }
+
+    /// Reads a table, or the text `a=1,b=2` that a flag gives.
+    fn members<T>(
+        &self,
+        read: fn(&Reader<'_>) -> Result<T, KeyError>,
+    ) -> Result<BTreeMap<String, T>, KeyError> {
+        let pairs = match self.value {
+            Value::Map(pairs) => pairs.clone(),
+            Value::Null => Vec::new(),
+            Value::Text(text) => pairs_of(text).ok_or_else(|| self.error())?,
+            _ => return Err(self.error()),
+        };
+        let mut members = BTreeMap::new();
+        for (name, value) in pairs {
+            let member = Reader { key: self.key, value: &value };
+            let read = read(&member).map_err(|error| match error {
+                KeyError::Value { key, allowed, found } => {
+                    KeyError::Value { key: format!("{key}.{name}"), allowed, found }
+                }
+                unknown @ KeyError::Unknown { .. } => unknown,
+            })?;
+            members.insert(name, read);
+        }
+        Ok(members)
+    }
+}
+
+/// `grep=5,read_file=9`; a value with `+` in it is a list (`Bash=command+cwd`).
+fn pairs_of(text: &str) -> Option<Vec<(String, Value)>> {
+    text.split(',')
+        .filter(|pair| !pair.trim().is_empty())
+        .map(|pair| {
+            let (name, value) = pair.split_once('=')?;
+            let value = value.trim();
+            let value = if value.contains('+') {
+                Value::List(value.split('+').map(|item| Value::Text(item.to_owned())).collect())
+            } else {
+                Value::Text(value.to_owned())
+            };
+            Some((name.trim().to_owned(), value))
+        })
+        .collect()
+}
+
+/// The name nearest to `word` within two edits, or a third of its length.
+pub(crate) fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let reach = (word.chars().count() / 3).clamp(2, 4);
+    names
+        .map(|name| (distance(word, name), name))
+        .filter(|(edits, _)| *edits <= reach)
+        .min_by_key(|(edits, _)| *edits)
+        .map(|(_, name)| name)
+}
+
+/// Levenshtein distance in characters; inputs are key names, so the square cost is small.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().take(64).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().take(64).enumerate() {
+        let mut corner = i;
+        let mut left = i + 1;
+        if let Some(first) = row.first_mut() {
+            *first = left;
+        }
+        for (cell, to) in row.iter_mut().skip(1).zip(&b) {
+            let best = (corner + usize::from(from != *to)).min(left + 1).min(*cell + 1);
+            corner = *cell;
+            *cell = best;
+            left = best;
+        }
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn text(value: &str) -> Value {
+        Value::Text(value.to_owned())
+    }
+
+    #[test]
+    fn whole_numbers_may_be_quoted_and_nothing_else_passes() {
+        let mut policy = Policy::default();
+        for value in [Value::Int(30), text("30")] {
+            policy.set("tool_calls_limit", &value).unwrap();
+            assert_eq!(policy.tool_calls_limit, Some(30));
+        }
+        policy.set("tool_calls_limit", &Value::Int(0)).unwrap();
+        assert_eq!(policy.tool_calls_limit, Some(0));
+        for bad in [
+            Value::Int(-1),
+            Value::Float(1.5),
+            Value::Bool(true),
+            text("many"),
+            text("-1"),
+            text(""),
+        ] {
+            let error = policy.set("tool_calls_limit", &bad).unwrap_err();
+            assert!(error.to_string().contains("`tool_calls_limit` must be a whole number"));
+            assert_eq!(policy.tool_calls_limit, Some(0), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn every_key_is_read() {
+        let values = [
+            Value::Int(7),
+            text("0.5"),
+            text("10m"),
+            text("observe"),
+            text("off"),
+            text("all"),
+            text("none"),
+            text("land"),
+            text("header"),
+            text("open"),
+            Value::Map(vec![("grep".to_owned(), Value::Int(5))]),
+            Value::Map(vec![("wait".to_owned(), text("polls"))]),
+        ];
+        for key in KEYS {
+            let changed = values.iter().any(|value| {
+                let mut policy = Policy::default();
+                policy.set(key.name, value).is_ok() && policy != Policy::default()
+            });
+            assert!(changed, "no value changes `{}`", key.name);
+        }
+    }
+
+    #[test]
+    fn members_name_the_tool_in_errors() {
+        let mut policy = Policy::default();
+        policy.set("tool_limits", &text("grep=5, glob=2")).unwrap();
+        assert_eq!(policy.tool_limits.get("glob"), Some(&2));
+        let error = policy.set("tool_limits", &text("grep=x")).unwrap_err();
+        assert!(error.to_string().starts_with("`tool_limits.grep` must be"), "{error}");
+    }
+
+    #[test]
+    fn unknown_keys_get_the_nearest_name() {
+        let mut policy = Policy::default();
+        let error = policy.set("tool_call_limit", &Value::Int(1)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "unknown key `tool_call_limit`; did you mean `tool_calls_limit`?"
+        );
+        let error = policy.set("colour", &Value::Int(1)).unwrap_err();
+        assert_eq!(error.to_string(), "unknown key `colour`");
+    }
+}

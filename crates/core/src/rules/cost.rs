@@ -1,0 +1,58 @@
+//! `cost_limit_usd` and `session_cost_limit_usd`: money. One more request at the uncached input
+//! price and `reserve_tokens` of output are held back for the answer.
+
+use crate::because::{Because, Limit, Reason};
+use crate::event::Facts;
+use crate::money::NanoUsd;
+use crate::policy::Policy;
+
+pub(crate) fn reached(facts: &Facts, policy: &Policy) -> Option<Because> {
+    caps(facts, policy).find_map(|(reason, used, limit)| {
+        let least = output_cost(policy.reserve_tokens.saturating_add(facts.thinking_budget), facts);
+        let answer = facts.reserve_input_cost + output_cost(policy.reserve_tokens, facts);
+        let needed = facts.next_input_cost + least + answer;
+        (limit.less(used) < needed).then(|| because(reason, used, limit))
+    })
+}
+
+pub(crate) fn warned(facts: &Facts, policy: &Policy) -> Option<Because> {
+    caps(facts, policy)
+        .find(|(_, used, limit)| policy.warn_at.reached(used.0, limit.0))
+        .map(|(reason, used, limit)| because(reason, used, limit))
+}
+
+fn because(reason: Reason, used: NanoUsd, limit: NanoUsd) -> Because {
+    Because { reason, used: Limit::Money(used), limit: Limit::Money(limit) }
+}
+
+/// Output tokens that an exploring request may have.
+pub(crate) fn room(facts: &Facts, policy: &Policy) -> Option<u64> {
+    let answer = facts.reserve_input_cost + output_cost(policy.reserve_tokens, facts);
+    least_room(facts, policy, facts.next_input_cost + answer)
+}
+
+/// Output tokens that a landing request may have.
+pub(crate) fn last_room(facts: &Facts, policy: &Policy) -> Option<u64> {
+    least_room(facts, policy, facts.next_input_cost)
+}
+
+fn least_room(facts: &Facts, policy: &Policy, before_output: NanoUsd) -> Option<u64> {
+    caps(facts, policy)
+        .map(|(_, used, limit)| {
+            let left = limit.less(used).less(before_output);
+            left.0.saturating_mul(1000).checked_div(facts.output_pico).unwrap_or(u64::MAX)
+        })
+        .min()
+}
+
+fn output_cost(tokens: u64, facts: &Facts) -> NanoUsd {
+    NanoUsd(tokens.saturating_mul(facts.output_pico).div_ceil(1000))
+}
+
+fn caps(facts: &Facts, policy: &Policy) -> impl Iterator<Item = (Reason, NanoUsd, NanoUsd)> {
+    let run = policy.cost_limit_usd.map(|limit| (Reason::Cost, facts.cost, limit));
+    let session = policy
+        .session_cost_limit_usd
+        .map(|limit| (Reason::SessionCost, facts.session_cost.max(facts.cost), limit));
+    run.into_iter().chain(session)
+}

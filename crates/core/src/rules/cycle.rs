@@ -1,0 +1,75 @@
+//! `cycle`: a cycle of two to four rounds, results included, that repeats. A cycle of one is
+//! `repeat`'s. Cycles with a poll in them have the poll's limit.
+
+use alloc::vec::Vec;
+
+use super::{Evidence, Round, Signal, SignalKind};
+use crate::because::{Because, Reason};
+use crate::digest::Digest;
+use crate::policy::Policy;
+
+const LONGEST: usize = 4;
+
+/// The last rounds, and how long each period has held.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cycle {
+    /// The newest last; at most [`LONGEST`].
+    recent: Vec<Member>,
+    /// How many rounds in a row equalled the one `period` rounds before, by period − 1.
+    held: [u64; LONGEST],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    digest: Digest,
+    polls: bool,
+}
+
+impl Cycle {
+    pub(crate) fn round(&mut self, round: &Round, policy: &Policy) -> Option<Signal> {
+        if round.calls.is_empty() {
+            return None;
+        }
+        let Some(digest) = round.digest() else {
+            self.clear();
+            return None;
+        };
+        for (period, held) in (1..).zip(&mut self.held) {
+            let before = self.recent.len().checked_sub(period).and_then(|at| self.recent.get(at));
+            let same = before.is_some_and(|member| member.digest == digest);
+            *held = if same { *held + 1 } else { 0 };
+        }
+        if self.recent.len() == LONGEST {
+            self.recent.remove(0);
+        }
+        self.recent.push(Member { digest, polls: round.polls() });
+        (2..=LONGEST).find_map(|period| self.found(period, round.turn, policy))
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    fn found(&self, period: usize, turn: u64, policy: &Policy) -> Option<Signal> {
+        let members = self.recent.get(self.recent.len().checked_sub(period)?..)?;
+        let polls = members.iter().any(|member| member.polls);
+        let limit = if polls { policy.poll_limit } else { policy.cycle_limit };
+        let held = *self.held.get(period - 1)?;
+        let repeats = held / period as u64 + 1;
+        let shorter = self.held.iter().take(period - 1).any(|shorter| *shorter >= held);
+        if limit == 0 || held == 0 || repeats < limit || shorter {
+            return None;
+        }
+        let span = (held + period as u64).min(turn);
+        Some(Signal {
+            signal: SignalKind::Cycle,
+            evidence: Evidence {
+                turns: (turn + 1 - span..=turn).collect(),
+                text: Some(alloc::format!("a cycle of {period} rounds")),
+                ..Evidence::default()
+            },
+            because: Some(Because::count(Reason::Cycle, repeats, limit)),
+            identity: members.iter().fold(Digest::EMPTY, |sum, member| sum.with(member.digest)),
+        })
+    }
+}

@@ -1,0 +1,97 @@
+//! `repeat`: the same call with the same result, several times within 24 calls, and no state
+//! change between. A changed result is progress and starts the count anew; so does a successful
+//! state change, for every call but itself. Calls that poll have a limit of their own.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::{Answered, Evidence, Round, Signal, SignalKind};
+use crate::because::{Because, Reason};
+use crate::digest::Digest;
+use crate::policy::{LoopKind, Policy};
+
+/// Occurrences further apart than this many calls are not one loop.
+const WINDOW: u64 = 24;
+
+/// The calls that might repeat.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Repeat {
+    tracks: BTreeMap<Digest, Track>,
+    /// Calls and results met in this run: what an unknown tool does again is no change.
+    met: BTreeSet<Digest>,
+}
+
+#[derive(Clone, Debug)]
+struct Track {
+    result: Digest,
+    /// (turn, calls of the run before it) of each occurrence.
+    seen: Vec<(u64, u64)>,
+}
+
+impl Repeat {
+    pub(crate) fn round(&mut self, round: &Round, policy: &Policy) -> Option<Signal> {
+        let mut loudest: Option<(u64, Signal)> = None;
+        for call in &round.calls {
+            let Some(result) = call.result else { continue };
+            if self.changes_state(call, result) {
+                self.tracks.retain(|key, _| *key == call.key);
+            }
+            let count = self.occurrence(call, result, round);
+            let limit = match call.kind {
+                Some(LoopKind::Polls) => policy.poll_limit,
+                _ => policy.repeat_limit,
+            };
+            if limit > 0 && count >= limit && loudest.as_ref().is_none_or(|(most, _)| count > *most)
+            {
+                loudest = Some((count, self.signal(call, result, count, limit)));
+            }
+        }
+        loudest.map(|(_, signal)| signal)
+    }
+
+    /// Steering: what came before is no loop any more.
+    pub(crate) fn clear(&mut self) {
+        self.tracks.clear();
+    }
+
+    /// A known reading tool or poll never changes state, a failed call neither; a known writer
+    /// does; of anything else, only what is new may have.
+    fn changes_state(&mut self, call: &Answered, result: Digest) -> bool {
+        let new_call = self.met.insert(call.key);
+        let new_result = self.met.insert(call.key.then(result));
+        match call.kind {
+            Some(LoopKind::Writes) => !call.failed,
+            Some(_) => false,
+            None => !call.failed && (new_call || new_result),
+        }
+    }
+
+    fn occurrence(&mut self, call: &Answered, result: Digest, round: &Round) -> u64 {
+        let track =
+            self.tracks.entry(call.key).or_insert_with(|| Track { result, seen: Vec::new() });
+        if track.result != result {
+            *track = Track { result, seen: Vec::new() };
+        }
+        track.seen.retain(|(_, calls)| calls + WINDOW > round.calls_before);
+        track.seen.push((round.turn, round.calls_before));
+        track.seen.len() as u64
+    }
+
+    fn signal(&self, call: &Answered, result: Digest, count: u64, limit: u64) -> Signal {
+        let track = self.tracks.get(&call.key);
+        let turns =
+            track.map_or_else(|| vec![], |t| t.seen.iter().map(|(turn, _)| *turn).collect());
+        Signal {
+            signal: SignalKind::Repeat,
+            evidence: Evidence {
+                turns,
+                call: Some(call.label.clone()),
+                result: Some(result),
+                text: None,
+            },
+            because: Some(Because::count(Reason::Repeat, count, limit)),
+            identity: call.key.then(result),
+        }
+    }
+}

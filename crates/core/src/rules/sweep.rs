@@ -1,0 +1,62 @@
+//! `sweep`: one reading tool over ever new arguments, nearly nothing else, past half of the call
+//! limit, or 30 calls where none is set. Signalled once and left to the countdown: it is how
+//! honest research looks, too.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+
+use super::{Evidence, Round, Signal, SignalKind};
+use crate::digest::Digest;
+use crate::policy::{LoopKind, Policy};
+
+/// Calls that are a sweep where no limit is set.
+const CALLS: u64 = 30;
+/// Share of new calls to one tool, in percent of all calls, that counts as nearly nothing else.
+const SHARE: u64 = 90;
+
+/// What was read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sweep {
+    calls: u64,
+    fresh: BTreeMap<Digest, (u64, u64)>,
+    keys: BTreeSet<Digest>,
+    told: bool,
+}
+
+impl Sweep {
+    pub(crate) fn round(&mut self, round: &Round, policy: &Policy) -> Option<Signal> {
+        let mut swept: Option<(Digest, String)> = None;
+        for call in &round.calls {
+            self.calls += 1;
+            if call.kind == Some(LoopKind::Reads) && self.keys.insert(call.key) {
+                let (fresh, _) = self.fresh.entry(call.name).or_insert((0, round.turn));
+                *fresh += 1;
+                let fresh = *fresh;
+                if self.past(fresh, policy) {
+                    swept = Some((call.name, call.label.clone()));
+                }
+            }
+        }
+        let (identity, label) = swept.filter(|_| !self.told)?;
+        self.told = true;
+        let first = self.fresh.get(&identity).map_or(round.turn, |(_, turn)| *turn);
+        Some(Signal {
+            signal: SignalKind::Sweep,
+            evidence: Evidence {
+                turns: (first..=round.turn).collect(),
+                call: Some(label),
+                ..Evidence::default()
+            },
+            because: None,
+            identity,
+        })
+    }
+
+    fn past(&self, fresh: u64, policy: &Policy) -> bool {
+        let enough = match policy.tool_calls_limit {
+            Some(limit) => self.calls * 2 > limit && self.calls >= 4,
+            None => self.calls >= CALLS,
+        };
+        enough && fresh * 100 >= self.calls * SHARE
+    }
+}

@@ -1,0 +1,30 @@
+//! `time_limit`: from the run's first request, idle gaps left out. `reserve_time` is held back.
+
+use crate::because::{Because, Limit, Reason};
+use crate::event::Facts;
+use crate::policy::Policy;
+use crate::time::Millis;
+
+pub(crate) fn reached(facts: &Facts, policy: &Policy) -> Option<Because> {
+    let limit = policy.time_limit?;
+    (facts.elapsed >= exploring_until(policy)?).then_some(Because {
+        reason: Reason::Time,
+        used: Limit::Time(facts.elapsed),
+        limit: Limit::Time(limit),
+    })
+}
+
+pub(crate) fn warned(facts: &Facts, policy: &Policy) -> Option<Because> {
+    let limit = policy.time_limit?;
+    policy.warn_at.reached(facts.elapsed.0, limit.0).then(|| Because {
+        reason: Reason::Time,
+        used: Limit::Time(facts.elapsed),
+        limit: Limit::Time(limit),
+    })
+}
+
+/// When exploring ends: a reserve larger than half the limit would land runs before they began.
+pub(crate) fn exploring_until(policy: &Policy) -> Option<Millis> {
+    let limit = policy.time_limit?;
+    Some(Millis(limit.0 - policy.reserve_time.0.min(limit.0 / 2)))
+}

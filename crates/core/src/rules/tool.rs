@@ -1,0 +1,28 @@
+//! `tool_limits`: a tool at its own limit is refused by name; three turns so refused land the run.
+
+use alloc::string::ToString as _;
+
+use crate::because::{Because, Reason};
+use crate::policy::Policy;
+use crate::run::Used;
+
+/// Refused turns that land the run.
+const REFUSALS: u64 = 3;
+
+/// Why one more call of `tool` is refused, when `used` calls of it have been admitted.
+pub(crate) fn refused(tool: &str, used: u64, policy: &Policy) -> Option<Because> {
+    let limit = *policy.tool_limits.get(tool)?;
+    (used >= limit).then(|| Because::count(Reason::Tool(tool.to_string()), used, limit))
+}
+
+/// Whether the next refusal is the one that lands the run.
+pub(crate) fn refuses_last(used: &Used) -> bool {
+    used.refused_tool.as_ref().is_some_and(|(_, refusals)| refusals + 1 >= REFUSALS)
+}
+
+pub(crate) fn reached(used: &Used, hidden_refusals: u64, policy: &Policy) -> Option<Because> {
+    let (tool, refusals) = used.refused_tool.as_ref()?;
+    let limit = *policy.tool_limits.get(tool)?;
+    (refusals + hidden_refusals >= REFUSALS)
+        .then(|| Because::count(Reason::Tool(tool.clone()), limit, limit))
+}

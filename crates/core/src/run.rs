@@ -1,0 +1,270 @@
+//! One run: what was used, what was seen, and what that leads to. A run is a fold; everything in
+//! it can be had again from the transcript and the pinned record.
+
+mod admit;
+mod lands;
+mod loops;
+mod round;
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use crate::because::{Because, Limit, Reason};
+use crate::event::{Facts, Finished};
+use crate::pinned::Pinned;
+use crate::policy::Policy;
+use crate::rules::{self, Signal, SignalKind};
+use crate::turn::{Class, classify};
+
+use loops::Loops;
+use round::OpenRound;
+
+pub use admit::Admission;
+pub use lands::Advice;
+
+/// Who executes the tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Role {
+    /// softland's own loop: calls beyond a limit are in its history, answered as not run.
+    Engine,
+    /// Somebody else: whatever call is in the history was run.
+    Gateway,
+}
+
+/// What a run has used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Used {
+    /// Tool calls that were admitted; answer tools and provider-run tools apart.
+    pub calls: u64,
+    /// The same by tool name.
+    pub by_tool: BTreeMap<String, u64>,
+    /// Turns of the model.
+    pub turns: u64,
+    /// Rounds that were answered.
+    pub rounds: u64,
+    /// Characters of tool results.
+    pub result_chars: u64,
+    /// The tool last refused by its own limit, and how many turns were so refused in all.
+    pub refused_tool: Option<(String, u64)>,
+}
+
+/// Where a run stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// It may call tools.
+    Open,
+    /// It has reached a limit and is asked for its answer.
+    Landing {
+        /// The limit.
+        because: Because,
+        /// Whether the note stands in a tool result; else at the end of the human message.
+        in_result: bool,
+    },
+    /// It is over: softland answers.
+    Stopping {
+        /// Why.
+        because: Because,
+    },
+}
+
+impl Phase {
+    /// Why the run may not go on, if it may not.
+    #[must_use]
+    pub fn because(&self) -> Option<&Because> {
+        match self {
+            Self::Open => None,
+            Self::Landing { because, .. } | Self::Stopping { because } => Some(because),
+        }
+    }
+}
+
+/// A run in the middle of its transcript.
+#[derive(Clone, Debug)]
+pub struct Run {
+    pinned: Pinned,
+    role: Role,
+    used: Used,
+    phase: Phase,
+    open: Option<OpenRound>,
+    loops: Loops,
+    warned: BTreeSet<Reason>,
+    /// Warnings that found their place taken.
+    displaced: Vec<Reason>,
+    empty_in_row: u64,
+    last: Last,
+    /// The next model message belongs to the same turn: it was nudged, continued or refused.
+    within_turn: bool,
+}
+
+/// What the last turn was, as far as the next message is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Last {
+    /// No turn yet.
+    Nothing,
+    /// An answer: what follows is human, unless machine-made.
+    Finished,
+    /// Calls, or a turn that ended in no answer and whose request goes on.
+    Unfinished,
+    /// The placeholder of an empty turn.
+    Empty,
+    /// An answer that would be trivial if the run went on by itself.
+    TrivialLooking,
+}
+
+impl Run {
+    /// A run that begins at a human message.
+    pub(crate) fn begin(pinned: Pinned, role: Role, facts: Option<&Facts>) -> Self {
+        let mut run = Self {
+            pinned,
+            role,
+            used: Used::default(),
+            phase: Phase::Open,
+            open: None,
+            loops: Loops::default(),
+            warned: BTreeSet::new(),
+            displaced: Vec::new(),
+            empty_in_row: 0,
+            last: Last::Nothing,
+            within_turn: false,
+        };
+        if let Some(because) = run.limit_reached(facts) {
+            run.phase = Phase::Landing { because, in_result: false };
+        }
+        run
+    }
+
+    /// A run of a history that has no human message to begin it: nothing is limited.
+    #[must_use]
+    pub fn unlimited(pinned: Pinned, role: Role) -> Self {
+        let policy = Policy { empty_limit: pinned.policy.empty_limit, ..Policy::default() };
+        Self::begin(Pinned { policy, ..pinned }, role, None)
+    }
+
+    /// Takes a turn of the model into account.
+    pub(crate) fn model(&mut self, turn: &Finished<'_>) {
+        if !self.within_turn {
+            self.used.turns += 1;
+        }
+        let class = classify(turn, self.policy().answer_tool.as_deref());
+        self.empty_in_row = if class == Class::Empty { self.empty_in_row + 1 } else { 0 };
+        self.last = match class {
+            Class::Calls => Last::Unfinished,
+            Class::Empty | Class::Silent => Last::Empty,
+            Class::Final | Class::Truncated if rules::trivial::looks(turn) => Last::TrivialLooking,
+            Class::Truncated | Class::Paused if turn.text.is_blank() => Last::Unfinished,
+            _ => Last::Finished,
+        };
+        self.open =
+            (class == Class::Calls || class == Class::Answer).then(|| OpenRound::new(self, turn));
+        if let Some(open) = &self.open {
+            self.last = if open.answers() { Last::Finished } else { Last::Unfinished };
+            self.count_refusals();
+        }
+        self.within_turn = self.role == Role::Engine
+            && match class {
+                Class::Empty | Class::Silent | Class::Truncated | Class::Paused => true,
+                Class::Calls => self.phase != Phase::Open,
+                _ => false,
+            };
+    }
+
+    /// The run goes on by itself after a turn that looked finished: a machine's message followed.
+    pub(crate) fn goes_on(&mut self) -> Option<Signal> {
+        if self.last != Last::TrivialLooking || self.role == Role::Engine {
+            return None;
+        }
+        self.empty_in_row += 1;
+        if let Some(because) = rules::empty::reached(self.empty_in_row, self.policy()) {
+            self.phase = Phase::Stopping { because };
+        }
+        Some(Signal::of_turn(SignalKind::Trivial, self.used.turns, None))
+    }
+
+    /// One context was answered in vain too often: the run is stopped.
+    pub(crate) fn stale(&mut self, facts: &Facts) -> Option<Signal> {
+        let because = rules::stale::reached(facts, self.policy())?;
+        self.phase = Phase::Stopping { because: because.clone() };
+        Some(Signal::of_turn(SignalKind::Stale, self.used.turns + 1, Some(because)))
+    }
+
+    /// A person spoke in the middle of a round: what came before is no loop any more.
+    pub(crate) fn steer(&mut self) {
+        self.loops.clear();
+    }
+
+    /// Who executes the run's tools.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// The policy that holds for this run.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.pinned.policy
+    }
+
+    /// The record to keep for this run.
+    #[must_use]
+    pub fn pinned(&self) -> &Pinned {
+        &self.pinned
+    }
+
+    /// What the run has used.
+    #[must_use]
+    pub fn used(&self) -> &Used {
+        &self.used
+    }
+
+    /// Where the run stands.
+    #[must_use]
+    pub fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    /// Empty turns in a row at the end of the transcript.
+    #[must_use]
+    pub fn empty_in_row(&self) -> u64 {
+        self.empty_in_row
+    }
+
+    /// What every set limit leaves, by policy key.
+    #[must_use]
+    pub fn remaining(&self, facts: &Facts) -> BTreeMap<String, Limit> {
+        let policy = self.policy();
+        let count =
+            |limit: Option<u64>, used| limit.map(|l: u64| Limit::Count(l.saturating_sub(used)));
+        let money = |limit: Option<crate::NanoUsd>, used| limit.map(|l| Limit::Money(l.less(used)));
+        let time = policy
+            .time_limit
+            .map(|l| Limit::Time(crate::Millis(l.0.saturating_sub(facts.elapsed.0))));
+        [
+            ("tool_calls_limit", count(policy.tool_calls_limit, self.used.calls)),
+            ("turns_limit", count(policy.turns_limit, self.used.turns)),
+            ("result_chars_limit", count(policy.result_chars_limit, self.used.result_chars)),
+            ("tokens_limit", count(policy.tokens_limit, facts.tokens)),
+            ("cost_limit_usd", money(policy.cost_limit_usd, facts.cost)),
+            ("session_cost_limit_usd", money(policy.session_cost_limit_usd, facts.session_cost)),
+            ("time_limit", time),
+        ]
+        .into_iter()
+        .filter_map(|(key, left)| Some((String::from(key), left?)))
+        .collect()
+    }
+
+    pub(crate) fn last(&self) -> Last {
+        self.last
+    }
+
+    /// Turns in which a tool was refused by its own limit, while others remained.
+    fn count_refusals(&mut self) {
+        let Some(open) = &self.open else { return };
+        if let Some(tool) = open.refused_tool() {
+            let before = self.used.refused_tool.as_ref().map_or(0, |(_, count)| *count);
+            self.used.refused_tool = Some((tool, before + 1));
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Whether a run is at a limit, and what a request of it may cost.
+
+use alloc::vec::Vec;
+
+use super::{Phase, Run};
+use crate::because::{Because, Reason};
+use crate::event::Facts;
+use crate::pinned::Decided;
+use crate::policy::Policy;
+use crate::rules;
+use crate::time::Millis;
+
+/// What the next request of a run may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Advice {
+    /// Output tokens that it may have; `None` where no limit says.
+    pub output_room: Option<u64>,
+    /// Whether any answer can be paid for at all.
+    pub affordable: bool,
+    /// Time that it may take; `None` where no limit says.
+    pub time_room: Option<Millis>,
+}
+
+/// Fewer output tokens are no answer.
+const LEAST_ANSWER: u64 = 16;
+
+impl Run {
+    /// The first limit that is reached here, in the contract's order. What is decided on facts is
+    /// recorded for this place, so that it is decided the same again.
+    pub(super) fn limit_reached(&mut self, facts: Option<&Facts>) -> Option<Because> {
+        let hidden = facts.map_or(0, |facts| facts.tool_refusals);
+        let policy = &self.pinned.policy;
+        rules::calls::reached(&self.used, policy)
+            .or_else(|| rules::tool::reached(&self.used, hidden, policy))
+            .or_else(|| rules::result_chars::reached(&self.used, policy))
+            .or_else(|| rules::turns::reached(&self.used, policy))
+            .or_else(|| self.decided_here(facts))
+    }
+
+    /// The limits whose warning is due here and was not given before.
+    pub(super) fn warnings_due(&mut self, facts: Option<&Facts>) -> Vec<Reason> {
+        let round = self.used.rounds;
+        let policy = &self.pinned.policy;
+        let shown = [
+            rules::turns::warned(&self.used, policy),
+            rules::result_chars::warned(&self.used, policy),
+        ];
+        let mut due: Vec<Reason> = shown.into_iter().flatten().collect();
+        let here = |d: &&Decided| d.round == round && !d.lands;
+        due.extend(self.pinned.decided.iter().filter(here).map(|d| d.because.reason.clone()));
+        if let Some(facts) = facts {
+            let on_facts = [
+                rules::tokens::warned(facts, policy),
+                rules::cost::warned(facts, policy),
+                rules::time::warned(facts, policy),
+            ];
+            for because in on_facts.into_iter().flatten() {
+                let reason = because.reason.clone();
+                if !due.contains(&reason) && !self.warned.contains(&reason) {
+                    self.pinned.decided.push(Decided { round, lands: false, because });
+                    due.push(reason);
+                }
+            }
+        }
+        due.retain(|reason| self.warned.insert(reason.clone()));
+        due
+    }
+
+    fn decided_here(&mut self, facts: Option<&Facts>) -> Option<Because> {
+        let round = self.used.rounds;
+        let same = |d: &&Decided| d.round == round && d.lands;
+        if let Some(decided) = self.pinned.decided.iter().find(same) {
+            return Some(decided.because.clone());
+        }
+        let because = on_facts(facts?, &self.pinned.policy)?;
+        self.pinned.decided.push(Decided { round, lands: true, because: because.clone() });
+        Some(because)
+    }
+
+    /// What the next request may use.
+    #[must_use]
+    pub fn advice(&self, facts: &Facts) -> Advice {
+        let policy = self.policy();
+        let open = self.phase == Phase::Open;
+        let (tokens, money) = if open {
+            (rules::tokens::room(facts, policy), rules::cost::room(facts, policy))
+        } else {
+            (rules::tokens::last_room(facts, policy), rules::cost::last_room(facts, policy))
+        };
+        let output_room = match (tokens, money) {
+            (Some(tokens), Some(money)) => Some(tokens.min(money)),
+            (tokens, money) => tokens.or(money),
+        };
+        let until = policy.time_limit.map(|limit| {
+            if open { rules::time::exploring_until(policy).unwrap_or(limit) } else { limit }
+        });
+        let time_room = until.map(|until| Millis(until.0.saturating_sub(facts.elapsed.0)));
+        let least = LEAST_ANSWER.saturating_add(facts.thinking_budget);
+        let affordable =
+            output_room.is_none_or(|room| room >= least) && time_room.is_none_or(|room| room.0 > 0);
+        Advice { output_room, affordable, time_room }
+    }
+}
+
+fn on_facts(facts: &Facts, policy: &Policy) -> Option<Because> {
+    rules::tokens::reached(facts, policy)
+        .or_else(|| rules::cost::reached(facts, policy))
+        .or_else(|| rules::time::reached(facts, policy))
+}

@@ -1,0 +1,74 @@
+//! The loop rules together, and what the policy makes of a loop: a note, then landing.
+
+use alloc::vec::Vec;
+
+use crate::because::Because;
+use crate::digest::Digest;
+use crate::policy::{OnLoop, Policy};
+use crate::rules::{Round, Signal, cycle::Cycle, errors::Errors, repeat::Repeat, sweep::Sweep};
+
+/// The same loop, seen again within this many turns of its note, lands the run.
+const AGAIN: u64 = 5;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Loops {
+    repeat: Repeat,
+    cycle: Cycle,
+    errors: Errors,
+    sweep: Sweep,
+    /// Loops that were noted, and in which turn.
+    noted: Vec<(Digest, u64)>,
+}
+
+/// What a loop leads to.
+pub(super) enum Consequence {
+    Nothing,
+    Note(Because),
+    Land(Because),
+    Stop(Because),
+}
+
+impl Loops {
+    /// Shows a round to every rule.
+    pub(super) fn round(&mut self, round: &Round, policy: &Policy) -> Vec<Signal> {
+        let signals = [
+            self.repeat.round(round, policy),
+            self.cycle.round(round, policy),
+            self.errors.round(round, policy),
+            self.sweep.round(round, policy),
+        ];
+        signals.into_iter().flatten().collect()
+    }
+
+    /// What the policy makes of the first signal that reached its limit.
+    pub(super) fn consequence(
+        &mut self,
+        signals: &[Signal],
+        turn: u64,
+        policy: &Policy,
+    ) -> Consequence {
+        let found = signals.iter().find_map(|s| s.because.clone().map(|b| (s.identity, b)));
+        let Some((identity, because)) = found else { return Consequence::Nothing };
+        match policy.on_loop {
+            OnLoop::Observe => Consequence::Nothing,
+            OnLoop::Stop => Consequence::Stop(because),
+            OnLoop::Land => Consequence::Land(because),
+            OnLoop::Ladder => {
+                let again = self.noted.iter().any(|(id, at)| *id == identity && at + AGAIN >= turn);
+                if again {
+                    return Consequence::Land(because);
+                }
+                self.noted.retain(|(_, at)| at + AGAIN >= turn);
+                self.noted.push((identity, turn));
+                Consequence::Note(because)
+            }
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.repeat.clear();
+        self.cycle.clear();
+        self.errors.clear();
+        self.noted.clear();
+    }
+}

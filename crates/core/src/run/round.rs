@@ -1,0 +1,322 @@
+//! A round: the calls of one turn and their results, as they come in, and the one line that each
+//! result gets.
+
+use alloc::borrow::ToOwned as _;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::loops::Consequence;
+use super::{Admission, Phase, Role, Run};
+use crate::because::{Because, Reason};
+use crate::digest::Digest;
+use crate::event::{Call, Facts, Finished, ToolResult};
+use crate::identity;
+use crate::lines;
+use crate::policy::{Countdown, LoopKey, LoopKind, Policy, Share};
+use crate::rules::{Answered, Round, Signal};
+use crate::tables::{self, ToolKind};
+use crate::transcript::{Addition, AdditionKind, Place};
+use crate::turn::is_answer_tool;
+
+/// Bytes of a call's arguments that evidence shows.
+const LABEL: usize = 120;
+
+/// The calls of the newest turn, and what came back so far.
+#[derive(Clone, Debug)]
+pub(super) struct OpenRound {
+    turn: u64,
+    calls_before: u64,
+    calls: Vec<OpenCall>,
+    /// Calls that run, and how many of them were answered.
+    to_run: u64,
+    ran: u64,
+    answered: Vec<Answered>,
+    ended: bool,
+}
+
+#[derive(Clone, Debug)]
+struct OpenCall {
+    id: String,
+    tool: String,
+    key: Digest,
+    kind: Option<LoopKind>,
+    label: String,
+    admission: Admission,
+    done: bool,
+}
+
+impl OpenRound {
+    /// The calls of a turn, counted in `run` as far as they run.
+    pub(super) fn new(run: &mut Run, turn: &Finished<'_>) -> Self {
+        let cut = usize::from(turn.cut_call);
+        let calls = turn.calls.get(..turn.calls.len().saturating_sub(cut)).unwrap_or(&[]);
+        let admissions = match run.role {
+            Role::Engine => run.admit(calls),
+            Role::Gateway => calls.iter().map(|call| was_run(call, run.policy())).collect(),
+        };
+        let calls_before = run.used.calls;
+        let calls: Vec<_> = calls
+            .iter()
+            .zip(admissions)
+            .map(|(call, admission)| OpenCall::new(call, admission, run.policy()))
+            .collect();
+        for call in &calls {
+            let counts_total = call.admission.runs();
+            if counts_total || call.admission == Admission::Server {
+                *run.used.by_tool.entry(call.tool.clone()).or_insert(0) += 1;
+            }
+            run.used.calls += u64::from(counts_total);
+        }
+        let to_run = run.used.calls - calls_before;
+        let turn = run.used.turns;
+        Self { turn, calls_before, calls, to_run, ran: 0, answered: Vec::new(), ended: false }
+    }
+
+    /// Whether the turn's calls are its answer.
+    pub(super) fn answers(&self) -> bool {
+        self.calls.iter().any(|call| call.admission == Admission::Answer)
+    }
+
+    /// The tool that was refused by its own limit, if one was.
+    pub(super) fn refused_tool(&self) -> Option<String> {
+        self.calls.iter().find_map(|call| match &call.admission {
+            Admission::ToolRefused(because) | Admission::Refused(because) => {
+                match &because.reason {
+                    Reason::Tool(tool) => Some(tool.clone()),
+                    _ => None,
+                }
+            }
+            Admission::Run | Admission::Server | Admission::Answer => None,
+        })
+    }
+}
+
+impl OpenCall {
+    fn new(call: &Call<'_>, admission: Admission, policy: &Policy) -> Self {
+        let mut end = call.input.len().min(LABEL);
+        while !call.input.is_char_boundary(end) {
+            end -= 1;
+        }
+        let shown = call.input.get(..end).unwrap_or("");
+        let more = if end < call.input.len() { "…" } else { "" };
+        Self {
+            id: call.id.to_owned(),
+            tool: call.name.to_owned(),
+            key: key(call, policy),
+            kind: kind(call, policy),
+            label: format!("{} {shown}{more}", call.name),
+            admission,
+            done: false,
+        }
+    }
+}
+
+/// What identifies a call: the tool, and its arguments but for those that only present it.
+fn key(call: &Call<'_>, policy: &Policy) -> Digest {
+    let tool = Digest::of(call.name.as_bytes());
+    let arguments = match policy.loop_keys.get(call.name) {
+        Some(LoopKey::Arguments(names)) => {
+            identity::of_members(call.input, names.iter().map(|name| &**name))
+        }
+        _ => {
+            identity::of_text(call.input, &|name| tables::is_presentation_argument(call.name, name))
+        }
+    };
+    tool.then(arguments)
+}
+
+/// What a call does: the policy says, or the tables know.
+fn kind(call: &Call<'_>, policy: &Policy) -> Option<LoopKind> {
+    match policy.loop_keys.get(call.name) {
+        Some(LoopKey::Kind(kind)) => Some(*kind),
+        _ => {
+            let argument = |name: &str| identity::member(call.input, name);
+            match tables::kind_of_call(call.name, argument)? {
+                ToolKind::Reads => Some(LoopKind::Reads),
+                ToolKind::Writes => Some(LoopKind::Writes),
+                ToolKind::Polls => Some(LoopKind::Polls),
+                ToolKind::Shell => None,
+            }
+        }
+    }
+}
+
+/// In somebody else's history every call was run but for the answer.
+fn was_run(call: &Call<'_>, policy: &Policy) -> Admission {
+    if is_answer_tool(call.name, policy.answer_tool.as_deref()) {
+        Admission::Answer
+    } else if call.server {
+        Admission::Server
+    } else {
+        Admission::Run
+    }
+}
+
+impl Run {
+    /// Takes results into account and says which line each of them gets.
+    pub(crate) fn results(
+        &mut self,
+        results: &[ToolResult<'_>],
+        facts: Option<&Facts>,
+    ) -> (Vec<Addition>, Vec<Signal>) {
+        let mut additions = Vec::new();
+        let mut signals = Vec::new();
+        let Some(mut open) = self.open.take() else { return (additions, signals) };
+        for (index, result) in results.iter().enumerate() {
+            let line = self.result(&mut open, result, facts, &mut signals);
+            if let Some((kind, because, text)) = line.filter(|_| !result.lined) {
+                additions.push(Addition { place: Place::Result(index), kind, because, text });
+            }
+        }
+        self.open = open.calls.iter().any(|call| !call.done).then_some(open);
+        (additions, signals)
+    }
+
+    fn result(
+        &mut self,
+        open: &mut OpenRound,
+        result: &ToolResult<'_>,
+        facts: Option<&Facts>,
+        signals: &mut Vec<Signal>,
+    ) -> Option<Line> {
+        let call = open.calls.iter_mut().find(|call| !call.done && call.id == result.id)?;
+        call.done = true;
+        if !call.admission.runs() {
+            if open.to_run == 0 && !open.ended {
+                self.end_round(open, facts, signals);
+            }
+            return None;
+        }
+        open.ran += 1;
+        open.answered.push(Answered {
+            name: Digest::of(call.tool.as_bytes()),
+            key: call.key,
+            result: (!result.cleared).then_some(result.digest),
+            failed: result.failed,
+            kind: call.kind,
+            label: core::mem::take(&mut call.label),
+        });
+        let tool = call.tool.clone();
+        self.used.result_chars = self.used.result_chars.saturating_add(result.chars);
+        self.cut_batch(open);
+        let countdown = self.countdown(open, &tool);
+        if open.ran < open.to_run || open.ended {
+            return countdown;
+        }
+        self.end_round(open, facts, signals).or(countdown)
+    }
+
+    /// In softland's own loop, the result that crosses the limit is the last that runs.
+    fn cut_batch(&mut self, open: &mut OpenRound) {
+        let crossed = crate::rules::result_chars::reached(&self.used, self.policy());
+        let Some(because) = crossed.filter(|_| self.role == Role::Engine) else { return };
+        let rest = open.calls.iter_mut().filter(|call| !call.done && call.admission.runs());
+        for call in rest {
+            call.admission = Admission::Refused(because.clone());
+            self.used.calls -= 1;
+            open.to_run -= 1;
+            if let Some(count) = self.used.by_tool.get_mut(&call.tool) {
+                *count -= 1;
+            }
+        }
+    }
+
+    /// All that ran has come back: the loop rules see the round, limits are looked at, and the
+    /// most important line is chosen. What was displaced waits for the next result.
+    fn end_round(
+        &mut self,
+        open: &mut OpenRound,
+        facts: Option<&Facts>,
+        signals: &mut Vec<Signal>,
+    ) -> Option<Line> {
+        open.ended = true;
+        self.used.rounds += 1;
+        if self.phase != Phase::Open {
+            return None;
+        }
+        let answered = core::mem::take(&mut open.answered);
+        let round = Round::new(open.turn, open.calls_before, answered);
+        let found = self.loops.round(&round, &self.pinned.policy);
+        let consequence = self.loops.consequence(&found, open.turn, &self.pinned.policy);
+        signals.extend(found);
+        let because = self.limit_reached(facts);
+        let (lands, note) = match consequence {
+            Consequence::Land(because) => (Some(because), None),
+            Consequence::Note(because) => (None, Some(because)),
+            Consequence::Stop(because) => {
+                self.phase = Phase::Stopping { because };
+                return None;
+            }
+            Consequence::Nothing => (None, None),
+        };
+        if let Some(because) = because.or(lands) {
+            self.phase = Phase::Landing { because: because.clone(), in_result: true };
+            return Some((AdditionKind::Ask, Some(because.clone()), lines::ask(&because)));
+        }
+        let due = self.warnings_due(facts);
+        self.displaced.extend(due);
+        if let Some(because) = note {
+            return Some((AdditionKind::Note, Some(because.clone()), lines::note(&because)));
+        }
+        if self.displaced.is_empty() {
+            return None;
+        }
+        let reason = self.displaced.remove(0);
+        let text = lines::warning(&reason, self.policy().warn_at.left_percent());
+        Some((AdditionKind::Warn, None, text))
+    }
+
+    /// The countdown with the fewest calls left, after the newest result.
+    fn countdown(&self, open: &OpenRound, tool: &str) -> Option<Line> {
+        let policy = self.policy();
+        let total = policy.tool_calls_limit.and_then(|limit| {
+            let used = open.calls_before + open.ran;
+            Some((self.shown(used, limit)?, None, Because::count(Reason::ToolCalls, used, limit)))
+        });
+        let own = policy.tool_limits.get(tool).and_then(|limit| {
+            let pending = open
+                .calls
+                .iter()
+                .filter(|call| !call.done && call.tool == tool && call.admission.runs())
+                .count() as u64;
+            let used = self.used.by_tool.get(tool).copied().unwrap_or(0).saturating_sub(pending);
+            let because = Because::count(Reason::Tool(tool.to_owned()), used, *limit);
+            Some((self.shown(used, *limit)?, Some(tool), because))
+        });
+        let fewest = match (total, own) {
+            (Some(total), Some(own)) if own.0 < total.0 => Some(own),
+            (total, own) => total.or(own),
+        };
+        let (left, tool, because) = fewest?;
+        if policy.countdown == Countdown::Off {
+            let text = lines::warning(&Reason::ToolCalls, 0);
+            return Some((AdditionKind::Warn, Some(because), text));
+        }
+        if left == 0 {
+            let text = lines::tool_refused(tool?, because.limit);
+            return Some((AdditionKind::Countdown, Some(because), text));
+        }
+        Some((AdditionKind::Countdown, Some(because), lines::countdown(left, tool)))
+    }
+
+    /// The number to show after `used` of `limit`, if one is to be shown here.
+    fn shown(&self, used: u64, limit: u64) -> Option<u64> {
+        let left = limit.checked_sub(used)?;
+        let policy = self.policy();
+        let shows = match policy.countdown {
+            Countdown::Every => policy.countdown_from.reached(used, limit),
+            Countdown::Milestones => {
+                let crossed = |percent| {
+                    let share = Share::from_percent(percent);
+                    share.reached(used, limit) && !share.reached(used - 1, limit)
+                };
+                left <= 1 || [50, 75, 90].into_iter().any(crossed)
+            }
+            Countdown::Off => left == 1 && limit > 1,
+        };
+        shows.then_some(left)
+    }
+}
+
+type Line = (AdditionKind, Option<Because>, String);

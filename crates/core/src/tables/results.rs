@@ -1,0 +1,206 @@
+//! What tool results say of themselves: that they failed, that something still runs, that
+//! they were cleared; and which of their fields and lines change from call to call.
+//!
+//! Does not parse JSON and does not judge contents: looks at openings, at the first and
+//! last lines, and at names.
+
+use super::{Word, has_name, starts_ignoring_case, starts_with_any, w};
+
+/// Lines looked at from each end for an exit code.
+const LINES: usize = 4;
+/// Bytes of a line looked at.
+const LINE_BYTES: usize = 160;
+/// Bytes looked at for words that say that something runs.
+const HEAD_BYTES: usize = 2048;
+
+/// Fields of JSON results that differ between two runs of one call, folded and sorted.
+pub(super) static VOLATILE_FIELDS: &[Word] = &[
+    w("chunkid", "Codex exec output"),
+    w("createdat", "common in REST results"),
+    w("duration", "test runners, HTTP tools"),
+    w("durationms", "MCP tools, Claude Code"),
+    w("durationseconds", "Codex shell metadata"),
+    w("elapsed", "test runners"),
+    w("elapsedms", "HTTP tools"),
+    w("elapsedseconds", "job tools"),
+    w("elapsedtime", "job tools"),
+    w("etag", "HTTP headers in results"),
+    w("executiontime", "database tools"),
+    w("executiontimems", "database tools"),
+    w("fetchedat", "web tools"),
+    w("generatedat", "report tools"),
+    w("lastmodified", "HTTP headers in results"),
+    w("latency", "HTTP tools"),
+    w("latencyms", "HTTP tools"),
+    w("now", "clock fields"),
+    w("pid", "process tools"),
+    w("processid", "process tools"),
+    w("queriedat", "web tools"),
+    w("requestid", "Anthropic, OpenAI, AWS results"),
+    w("responsetime", "HTTP tools"),
+    w("retrievedat", "web tools"),
+    w("servertime", "REST results"),
+    w("spanid", "OpenTelemetry"),
+    w("timestamp", "common in REST results"),
+    w("timestampms", "common in REST results"),
+    w("took", "Elasticsearch"),
+    w("tookms", "Elasticsearch"),
+    w("traceid", "OpenTelemetry"),
+    w("updatedat", "common in REST results"),
+    w("uptime", "process tools"),
+    w("walltime", "Codex exec output"),
+    w("walltimeseconds", "Codex exec output"),
+    w("xrequestid", "HTTP headers in results"),
+];
+
+/// Openings of text lines that differ between two runs of one call.
+pub(super) static VOLATILE_LINES: &[Word] = &[
+    w("Chunk ID:", "Codex exec_command"),
+    w("Wall time:", "Codex exec_command"),
+    w("Duration:", "vitest, Gemini CLI"),
+    w("Elapsed:", "test runners"),
+    w("Finished in ", "RSpec, cargo-nextest"),
+    w("PID:", "Gemini CLI run_shell_command"),
+    w("Process Group PGID:", "Gemini CLI run_shell_command"),
+    w("Background PIDs:", "Gemini CLI run_shell_command"),
+    w("Process running with session ID", "Codex exec_command"),
+    w("Ran all test suites", "Jest"),
+    w("real\t", "bash time"),
+    w("user\t", "bash time"),
+    w("sys\t", "bash time"),
+    w("Time:", "Jest"),
+    w("Total time:", "Maven"),
+];
+
+/// Whole results, or their openings, that a client put in place of what a tool returned.
+pub(super) static CLEARED: &[Word] = &[
+    w(
+        "[Old tool result content cleared",
+        "Claude Code microcompact, opencode, OpenClaw, Qwen Code",
+    ),
+    w("[tool result cleared", "clients after Anthropic's clear_tool_uses"),
+    w("[cleared]", "LangChain ContextEditingMiddleware"),
+    w("[[NOTE] This file read has been removed to save space", "Cline context manager"),
+    w("Old environment output: (", "SWE-agent history processor"),
+    w("<MASKED>", "OpenHands observation masking"),
+    w("<tool_output_masked>", "Gemini CLI tool output masking"),
+];
+
+/// Openings of lines that an exit code follows.
+pub(super) static EXIT_MARKS: &[Word] = &[
+    w("Exit code", "Claude Code Bash, Gemini CLI, softland"),
+    w("<returncode>", "mini-swe-agent"),
+    w("returncode", "Python wrappers"),
+    w("exit status", "Go os/exec"),
+    w("Process exited with code", "Codex exec_command"),
+    w("Process finished with exit code", "JetBrains"),
+    w("exited with exit code", "Copilot CLI"),
+    w("Command exited with code", "terminal tools"),
+    w("Command failed with exit code", "execa"),
+    w("The command completed with exit code", "OpenHands"),
+    w("Command finished with exit code", "OpenHands SDK"),
+    w("exit_code", "Codex shell metadata"),
+];
+
+/// Words that say that the thing asked about still runs.
+pub(super) static UNFINISHED: &[Word] = &[
+    w("<status>running</status>", "Claude Code BashOutput, TaskOutput"),
+    w("Process running with session ID", "Codex exec_command"),
+    w("\"status\":\"running\"", "job tools"),
+    w("\"status\": \"running\"", "job tools"),
+    w("\"status\":\"pending\"", "job tools"),
+    w("\"status\": \"pending\"", "job tools"),
+    w("\"status\":\"queued\"", "job tools"),
+    w("\"status\": \"queued\"", "job tools"),
+    w("\"status\":\"in_progress\"", "GitHub runs"),
+    w("\"status\": \"in_progress\"", "GitHub runs"),
+    w("still running", "Copilot CLI, OpenHands"),
+    w("not finished yet", "job tools"),
+    w("no new output", "terminal tools"),
+];
+
+/// Whether a field of a JSON result differs between two runs of the same call.
+#[must_use]
+pub fn is_volatile_field(name: &str) -> bool {
+    has_name(VOLATILE_FIELDS, name)
+}
+
+/// Whether a line of a text result differs between two runs of the same call.
+#[must_use]
+pub fn is_volatile_line(line: &str) -> bool {
+    starts_with_any(VOLATILE_LINES, line.trim_start())
+}
+
+/// Whether a client has replaced this result by a constant marker: it has no identity.
+#[must_use]
+pub fn is_cleared(text: &str) -> bool {
+    starts_with_any(CLEARED, text.trim())
+}
+
+/// Whether a result says, near its beginning, that what was asked about still runs.
+#[must_use]
+pub fn is_unfinished(text: &str) -> bool {
+    let head = head(text, HEAD_BYTES).as_bytes();
+    UNFINISHED.iter().any(|row| {
+        let word = row.word.as_bytes();
+        head.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
+    })
+}
+
+/// Whether a command failed, by a known exit-code line: `Some(true)` for a code that is
+/// not 0, `Some(false)` for 0, `None` where there is no such line among the first and the
+/// last four. The first one counts.
+#[must_use]
+pub fn exit_failed(text: &str) -> Option<bool> {
+    let text = text.trim();
+    let first = text.lines().take(LINES).find_map(line_exit_code);
+    let code = first
+        .or_else(|| text.lines().rev().take(LINES).find_map(line_exit_code))
+        .or_else(|| json_exit_code(text))?;
+    Some(code != 0)
+}
+
+/// The code of a line that opens with a mark, after brackets.
+fn line_exit_code(line: &str) -> Option<i64> {
+    let line = head(line, LINE_BYTES).trim_start_matches([' ', '\t', '[', '(']);
+    let line = line.strip_prefix("<exited").map_or(line, |_| line.trim_start_matches('<'));
+    let row = EXIT_MARKS.iter().find(|row| starts_ignoring_case(line, row.word))?;
+    let rest = line.get(row.word.len()..)?;
+    let rest = rest.trim_start_matches([':', '=', ' ', '"', '\'']);
+    let code = leading_number(rest)?;
+    let after = rest.trim_start_matches(|c: char| c == '-' || c.is_ascii_digit());
+    // `Exit code 1 means …` is prose; what these tools write ends here or is punctuated.
+    let ends = after.is_empty() || !after.trim_start().starts_with(char::is_alphanumeric);
+    ends.then_some(code)
+}
+
+/// `"exit_code": N` in a JSON object's first or last bytes.
+fn json_exit_code(text: &str) -> Option<i64> {
+    if !text.starts_with('{') || !text.ends_with('}') {
+        return None;
+    }
+    let keys = ["\"exit_code\"", "\"exitCode\"", "\"returncode\""];
+    [head(text, LINE_BYTES), tail(text, LINE_BYTES)].into_iter().find_map(|part| {
+        keys.iter().find_map(|key| {
+            let (_, rest) = part.split_once(key)?;
+            leading_number(rest.trim_start().strip_prefix(':')?.trim_start())
+        })
+    })
+}
+
+fn leading_number(text: &str) -> Option<i64> {
+    let sign = usize::from(text.starts_with('-'));
+    let digits = text.bytes().skip(sign).take_while(u8::is_ascii_digit).count();
+    text.get(..sign + digits)?.parse().ok()
+}
+
+/// At most `bytes` bytes from the start, on a character boundary.
+fn head(text: &str, bytes: usize) -> &str {
+    text.get(..text.floor_char_boundary(bytes)).unwrap_or(text)
+}
+
+/// At most `bytes` bytes from the end, on a character boundary.
+fn tail(text: &str, bytes: usize) -> &str {
+    let start = text.ceil_char_boundary(text.len().saturating_sub(bytes));
+    text.get(start..).unwrap_or(text)
+}

@@ -1,0 +1,302 @@
+//! What a tool does, by its name and, where the name does not say, by its arguments.
+//!
+//! Only names that a real client or library uses for one purpose are listed; a verb in an
+//! unknown name (`get_…`) proves nothing and is left unknown, but for names that say that
+//! they wait. Annotations of MCP tools and a user's `loop_keys` go before this table.
+
+use super::{Word, fold_order, folded, has_name, shell_kind, w};
+
+/// What a call of a tool does to the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ToolKind {
+    /// Looks, and changes nothing.
+    Reads,
+    /// Changes something.
+    Writes,
+    /// Waits, or asks how far something has come.
+    Polls,
+    /// Runs a command line, which says what it does ([`shell_kind`]).
+    Shell,
+}
+
+/// A known tool.
+pub(super) struct ToolRow {
+    /// Folded name.
+    pub(super) name: &'static str,
+    pub(super) kind: ToolKind,
+    /// Whose tool it is.
+    #[cfg_attr(not(test), expect(dead_code, reason = "kept beside its row; tests read it"))]
+    pub(super) source: &'static str,
+}
+
+const fn reads(name: &'static str, source: &'static str) -> ToolRow {
+    ToolRow { name, kind: ToolKind::Reads, source }
+}
+const fn writes(name: &'static str, source: &'static str) -> ToolRow {
+    ToolRow { name, kind: ToolKind::Writes, source }
+}
+const fn polls(name: &'static str, source: &'static str) -> ToolRow {
+    ToolRow { name, kind: ToolKind::Polls, source }
+}
+const fn shell(name: &'static str, source: &'static str) -> ToolRow {
+    ToolRow { name, kind: ToolKind::Shell, source }
+}
+
+/// Known tools, sorted by folded name.
+#[rustfmt::skip]
+pub(super) static TOOLS: &[ToolRow] = &[
+    writes("applydiff", "Roo Code apply_diff"),
+    writes("applypatch", "Codex apply_patch"),
+    polls("awaitshell", "Cursor"),
+    shell("bash", "Claude Code Bash, opencode, Anthropic bash tool"),
+    polls("bashoutput", "Claude Code BashOutput (to 2.0)"),
+    reads("cat", "agents that wrap shell tools"),
+    polls("checkstatus", "generic job tools"),
+    reads("codebasesearch", "Cursor, Roo Code codebase_search"),
+    polls("commandstatus", "Windsurf command_status"),
+    shell("containerexec", "OpenAI container.exec"),
+    writes("copyfile", "MCP filesystem servers"),
+    writes("create", "Copilot CLI create"),
+    writes("createdirectory", "MCP filesystem create_directory"),
+    writes("createfile", "VS Code create_file"),
+    writes("deletefile", "Cursor delete_file"),
+    reads("directorytree", "MCP filesystem directory_tree"),
+    writes("edit", "Claude Code Edit, opencode edit"),
+    writes("editfile", "softland edit_file, Cursor, MCP filesystem"),
+    shell("exec", "OpenClaw exec"),
+    shell("execcommand", "Codex exec_command"),
+    shell("executebash", "OpenHands execute_bash"),
+    shell("executecommand", "Cline, Roo Code execute_command"),
+    reads("fetch", "MCP fetch server"),
+    reads("fetchwebpage", "VS Code fetch_webpage"),
+    reads("filesearch", "Cursor, VS Code file_search"),
+    reads("findbyname", "Windsurf find_by_name"),
+    reads("getfileinfo", "MCP filesystem get_file_info"),
+    polls("getjobstatus", "generic job tools"),
+    polls("getterminaloutput", "VS Code get_terminal_output"),
+    reads("glob", "Claude Code Glob, opencode, Gemini CLI, softland"),
+    reads("grep", "Claude Code Grep, opencode, softland"),
+    reads("grepsearch", "Cursor, VS Code, Gemini CLI grep_search"),
+    reads("head", "agents that wrap shell tools"),
+    reads("httpget", "softland http_get"),
+    writes("inserteditintofile", "VS Code insert_edit_into_file"),
+    reads("list", "opencode list"),
+    reads("listcodedefinitionnames", "Cline list_code_definition_names"),
+    reads("listdir", "Cursor, Codex, softland list_dir"),
+    reads("listdirectory", "Gemini CLI, MCP filesystem list_directory"),
+    reads("listdirectorywithsizes", "MCP filesystem list_directory_with_sizes"),
+    reads("listfiles", "Cline, Roo Code list_files"),
+    shell("localshell", "OpenAI local_shell"),
+    reads("ls", "Claude Code LS"),
+    reads("lsp", "Claude Code LSP"),
+    writes("movefile", "MCP filesystem move_file"),
+    writes("multiedit", "Claude Code MultiEdit (to 2.0)"),
+    writes("notebookedit", "Claude Code NotebookEdit"),
+    reads("notebookread", "Claude Code NotebookRead (to 2.0)"),
+    writes("patch", "opencode patch"),
+    polls("poll", "generic job tools"),
+    shell("powershell", "Claude Code PowerShell, Copilot CLI"),
+    reads("read", "Claude Code Read, opencode read"),
+    polls("readbackgroundprocess", "generic process tools"),
+    polls("readbash", "Copilot CLI read_bash"),
+    reads("readfile", "Gemini CLI, Cursor, Cline, softland read_file"),
+    reads("readmanyfiles", "Gemini CLI read_many_files"),
+    reads("readmultiplefiles", "MCP filesystem read_multiple_files"),
+    polls("readpowershell", "Copilot CLI read_powershell"),
+    polls("readterminal", "terminal tools"),
+    reads("readtextfile", "MCP filesystem read_text_file"),
+    writes("replace", "Gemini CLI replace"),
+    writes("replaceinfile", "Cline replace_in_file"),
+    writes("replacestringinfile", "VS Code replace_string_in_file"),
+    reads("ripgrep", "agents that wrap shell tools"),
+    shell("runcommand", "Windsurf run_command"),
+    shell("runinterminal", "VS Code run_in_terminal"),
+    shell("runshellcommand", "Gemini CLI run_shell_command"),
+    shell("runterminalcmd", "Cursor run_terminal_cmd"),
+    reads("searchcontent", "agents that wrap shell tools"),
+    reads("searchfilecontent", "Gemini CLI search_file_content (to 0.30)"),
+    reads("searchfiles", "Cline, MCP filesystem search_files"),
+    writes("searchreplace", "Cursor search_replace"),
+    reads("semanticsearch", "VS Code semantic_search"),
+    shell("shell", "softland shell, Codex shell, LangChain shell"),
+    shell("shellcommand", "Codex shell_command"),
+    polls("sleep", "generic job tools"),
+    writes("strreplace", "OpenHands str_replace"),
+    reads("tail", "agents that wrap shell tools"),
+    polls("taskoutput", "Claude Code TaskOutput"),
+    shell("terminal", "OpenHands SDK terminal, Zed terminal"),
+    reads("toolsearch", "Claude Code ToolSearch"),
+    reads("tree", "agents that wrap shell tools"),
+    reads("view", "Copilot CLI view, crush view"),
+    reads("viewfile", "Windsurf view_file"),
+    reads("viewimage", "Codex view_image"),
+    polls("wait", "Codex wait, generic job tools"),
+    polls("waitagent", "Codex wait_agent"),
+    polls("waitfor", "browser tools wait_for"),
+    reads("webfetch", "Claude Code WebFetch, opencode webfetch"),
+    reads("websearch", "Claude Code WebSearch, opencode, Codex web_search"),
+    writes("write", "Claude Code Write, opencode write"),
+    writes("writefile", "Gemini CLI, MCP filesystem, softland write_file"),
+    writes("writestdin", "Codex write_stdin (a poll when it writes nothing)"),
+    writes("writetofile", "Cline, Roo Code write_to_file"),
+];
+
+/// Tools that do several things: (folded name, argument, its value, kind, source).
+pub(super) static BY_ARGUMENT: &[(&str, &str, &str, ToolKind, &str)] = &[
+    (
+        "executebash",
+        "command",
+        "",
+        ToolKind::Polls,
+        "OpenHands: an empty command reads more output",
+    ),
+    ("memory", "command", "view", ToolKind::Reads, "Anthropic memory tool"),
+    ("strreplacebasededittool", "command", "view", ToolKind::Reads, "Anthropic text editor tool"),
+    (
+        "strreplaceeditor",
+        "command",
+        "view",
+        ToolKind::Reads,
+        "OpenHands, Anthropic text editor tool",
+    ),
+    (
+        "terminal",
+        "command",
+        "",
+        ToolKind::Polls,
+        "OpenHands SDK: an empty command reads more output",
+    ),
+    (
+        "writestdin",
+        "chars",
+        "",
+        ToolKind::Polls,
+        "Codex: write_stdin without characters reads more output",
+    ),
+];
+
+/// Tools of which the rows above know one value; any other value changes something.
+pub(super) static ELSE_WRITES: &[Word] = &[
+    w("memory", "Anthropic memory tool"),
+    w("strreplacebasededittool", "Anthropic text editor tool"),
+    w("strreplaceeditor", "OpenHands, Anthropic text editor tool"),
+];
+
+/// Arguments that hold a command line, first found first.
+static COMMAND_ARGUMENTS: &[&str] = &["command", "cmd", "CommandLine", "script", "commands"];
+
+/// Tools whose call is the run's answer (contract §5).
+pub(super) static ANSWER_TOOLS: &[Word] = &[
+    w("attemptcompletion", "Cline, Roo Code attempt_completion"),
+    w("finalresult", "pydantic-ai final_result"),
+    w("finish", "OpenHands finish"),
+    w("respond", "softland respond, tau-bench respond"),
+    w("structuredoutput", "Claude Agent SDK StructuredOutput"),
+    w("submit", "SWE-agent submit, inspect_ai submit"),
+];
+
+/// Arguments that are written for whoever watches, in every tool.
+pub(super) static PRESENTATION: &[Word] = &[
+    w("explanation", "Cursor run_terminal_cmd, VS Code run_in_terminal"),
+    w("justification", "Codex exec_command"),
+    w("maxoutputtokens", "Codex exec_command"),
+    w("reasoning", "LangChain and CrewAI tools with a reasoning argument"),
+    w("securityrisk", "OpenHands SDK security_risk"),
+    w("sideeffects", "Antigravity SideEffects"),
+    w("taskprogress", "Cline task_progress"),
+    w("thought", "CrewAI, OpenHands, ReAct tools"),
+    w("thoughts", "ReAct tools"),
+    w("timeout", "Claude Code Bash"),
+    w("timeoutms", "Codex shell"),
+    w("timeoutseconds", "Copilot CLI"),
+    w("timeoutsecs", "goose shell"),
+    w("toolaction", "Antigravity toolAction"),
+    w("toolsummary", "Antigravity toolSummary"),
+    w("waitforprevioustools", "Antigravity waitForPreviousTools"),
+    w("yieldtimems", "Codex exec_command"),
+];
+
+/// Arguments that are written for whoever watches in tools that read, poll or run
+/// commands; in others (`create_issue {title, description}`) they are what is done.
+pub(super) static PRESENTATION_BUT_IN_WRITES: &[Word] = &[
+    w("activeform", "Claude Code TaskCreate"),
+    w("description", "Claude Code Bash, opencode bash"),
+    w("intent", "Copilot CLI report_intent"),
+    w("reason", "browser and retrieval tools"),
+    w("summary", "retrieval tools"),
+    w("title", "retrieval tools"),
+];
+
+/// The tool's own name: `mcp__SERVER__TOOL` and `functions.TOOL` without what stands
+/// before it.
+#[must_use]
+pub fn bare_name(tool: &str) -> &str {
+    let tool = tool.trim();
+    if let Some(rest) = tool.strip_prefix("mcp__") {
+        return rest.split_once("__").map_or(rest, |(_, name)| name);
+    }
+    tool.strip_prefix("functions.").unwrap_or(tool)
+}
+
+/// What a tool of this name does, if that is known.
+#[must_use]
+pub fn kind_of(tool: &str) -> Option<ToolKind> {
+    let name = bare_name(tool);
+    let row = TOOLS.binary_search_by(|row| fold_order(row.name, name)).ok();
+    let known = row.and_then(|at| TOOLS.get(at)).map(|row| row.kind);
+    known.or_else(|| says_that_it_waits(name).then_some(ToolKind::Polls))
+}
+
+/// What a call does: [`kind_of`] its tool, and where that depends on the arguments, what
+/// they say. `argument` gives a text argument by its name. A shell call whose command is
+/// unknown, or not there, stays [`ToolKind::Shell`].
+pub fn kind_of_call<'a>(
+    tool: &str,
+    argument: impl Fn(&str) -> Option<&'a str>,
+) -> Option<ToolKind> {
+    let name = bare_name(tool);
+    for (row, key, value, kind, _) in BY_ARGUMENT {
+        let same = fold_order(row, name).is_eq();
+        if same && argument(key).is_some_and(|given| given.trim() == *value) {
+            return Some(*kind);
+        }
+    }
+    if has_name(ELSE_WRITES, name) {
+        return Some(ToolKind::Writes);
+    }
+    let kind = kind_of(name)?;
+    if kind != ToolKind::Shell {
+        return Some(kind);
+    }
+    let command = COMMAND_ARGUMENTS.iter().find_map(|key| argument(key));
+    Some(command.and_then(shell_kind).unwrap_or(ToolKind::Shell))
+}
+
+/// Whether a tool is known to take the final answer.
+#[must_use]
+pub fn is_answer_tool(tool: &str) -> bool {
+    has_name(ANSWER_TOOLS, bare_name(tool))
+}
+
+/// Whether an argument of a tool says nothing about what the call does.
+#[must_use]
+pub fn is_presentation_argument(tool: &str, argument: &str) -> bool {
+    if has_name(PRESENTATION, argument) {
+        return true;
+    }
+    has_name(PRESENTATION_BUT_IN_WRITES, argument)
+        && matches!(kind_of(tool), Some(ToolKind::Reads | ToolKind::Polls | ToolKind::Shell))
+}
+
+/// `wait_…`, `poll_…`, and `get_…status`, `check_…status`, `…_status` of jobs.
+fn says_that_it_waits(name: &str) -> bool {
+    let starts = |word: &str| folded(name).take(word.len()).eq(word.bytes());
+    let ends = |word: &str| {
+        let skip = folded(name).count().checked_sub(word.len());
+        skip.is_some_and(|skip| folded(name).skip(skip).eq(word.bytes()))
+    };
+    starts("waitfor")
+        || starts("waituntil")
+        || starts("poll")
+        || (ends("status") && (starts("get") || starts("check") || starts("query")))
+}

@@ -1,0 +1,230 @@
+//! A transcript read from its beginning: runs, their boundaries, and what is added where. The
+//! live loop, the gateway and the replay of recordings all read by this.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use crate::because::Because;
+use crate::digest::Digest;
+use crate::event::{Facts, Finished, User};
+use crate::lines;
+use crate::pinned::Pinned;
+use crate::policy::{Policy, RunBoundary};
+use crate::rules::Signal;
+use crate::run::{Last, Phase, Role, Run};
+use crate::tables;
+
+/// The fold over a transcript.
+#[derive(Clone, Debug)]
+pub struct Transcript {
+    role: Role,
+    /// What a run is pinned to that has no record yet.
+    policy: Policy,
+    records: BTreeMap<Digest, Pinned>,
+    /// Digest of all messages so far.
+    chain: Digest,
+    run: Option<(Digest, Run)>,
+    runs: u64,
+    /// Digests of the user texts of this run.
+    asked: Vec<Digest>,
+}
+
+/// What one message leads to.
+#[derive(Clone, Debug, Default)]
+pub struct Step {
+    /// Lines to add to this message.
+    pub additions: Vec<Addition>,
+    /// What the detectors saw in it.
+    pub signals: Vec<Signal>,
+    /// Whether it starts a run.
+    pub starts_run: bool,
+}
+
+/// A line added to a user message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Addition {
+    /// Where.
+    pub place: Place,
+    /// What kind of line.
+    pub kind: AdditionKind,
+    /// The rule and its numbers.
+    pub because: Option<Because>,
+    /// The line.
+    pub text: String,
+}
+
+/// Where a line goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The end of the message's tool result of this index.
+    Result(usize),
+    /// The end of the human message.
+    End,
+}
+
+/// The kinds of lines, from the least important.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the contract's interventions (section 1)")]
+pub enum AdditionKind {
+    Countdown,
+    Warn,
+    Note,
+    Ask,
+}
+
+impl AdditionKind {
+    /// The contract's word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Countdown => "countdown",
+            Self::Warn => "warn",
+            Self::Note => "note",
+            Self::Ask => "ask",
+        }
+    }
+}
+
+impl Transcript {
+    /// An empty transcript. `records` are what earlier requests returned to be kept; a run
+    /// without one is pinned to `policy`.
+    #[must_use]
+    pub fn new(role: Role, policy: Policy, records: BTreeMap<Digest, Pinned>) -> Self {
+        let (run, asked) = (None, Vec::new());
+        Self { role, policy, records, chain: Digest::EMPTY, run, runs: 0, asked }
+    }
+
+    /// Takes a user message. `facts` are given for the newest message only.
+    pub fn user(&mut self, user: &User<'_>, facts: Option<&Facts>) -> Step {
+        let mut step = self.message(user, facts);
+        if let (Some((_, run)), Some(facts)) = (&mut self.run, facts) {
+            step.signals.extend(run.stale(facts));
+        }
+        step
+    }
+
+    /// Takes a turn of the model.
+    pub fn model(&mut self, turn: &Finished<'_>) {
+        let calls = turn.calls.iter().fold(Digest::EMPTY, |sum, call| {
+            sum.then(Digest::of(call.name.as_bytes())).then(Digest::of(call.input.as_bytes()))
+        });
+        let text = turn.text.digest.unwrap_or(Digest::EMPTY);
+        self.chain = self.chain.then(Digest::of(b"assistant")).then(text).then(calls);
+        if let Some((_, run)) = &mut self.run {
+            run.model(turn);
+        }
+    }
+
+    /// The newest run.
+    #[must_use]
+    pub fn run(&self) -> Option<&Run> {
+        self.run.as_ref().map(|(_, run)| run)
+    }
+
+    /// What identifies the newest run: the digest of the messages up to and including the human
+    /// one that started it.
+    #[must_use]
+    pub fn key(&self) -> Option<Digest> {
+        self.run.as_ref().map(|(key, _)| *key)
+    }
+
+    /// How many runs the transcript holds.
+    #[must_use]
+    pub fn runs(&self) -> u64 {
+        self.runs
+    }
+
+    /// Every record to keep, those that came in included.
+    #[must_use]
+    pub fn into_records(mut self) -> BTreeMap<Digest, Pinned> {
+        self.keep();
+        self.records
+    }
+
+    fn message(&mut self, user: &User<'_>, facts: Option<&Facts>) -> Step {
+        self.chain = self.chain.then(Digest::of(b"user")).then(content(user));
+        if self.is_human(user) {
+            return self.begin(user, facts);
+        }
+        let mut step = Step::default();
+        self.remember(user);
+        let Some((_, run)) = &mut self.run else { return step };
+        if user.results.is_empty() {
+            step.signals.extend(run.goes_on());
+        } else {
+            (step.additions, step.signals) = run.results(&user.results, facts);
+            if user.texts.iter().any(|text| !is_machine_made(text.text)) {
+                run.steer();
+            }
+        }
+        step
+    }
+
+    fn begin(&mut self, user: &User<'_>, facts: Option<&Facts>) -> Step {
+        self.keep();
+        let key = self.chain;
+        let known = self.records.get(&key).cloned();
+        let pinned = known.unwrap_or_else(|| Pinned::new(self.policy.clone()));
+        let run = Run::begin(pinned, self.role, facts);
+        let mut step = Step { starts_run: true, ..Step::default() };
+        if let Phase::Landing { because, .. } = run.phase() {
+            step.additions.push(Addition {
+                place: Place::End,
+                kind: AdditionKind::Ask,
+                because: Some(because.clone()),
+                text: lines::ask(because),
+            });
+        }
+        self.run = Some((key, run));
+        self.runs += 1;
+        self.asked.clear();
+        self.remember(user);
+        step
+    }
+
+    fn keep(&mut self) {
+        if let Some((key, run)) = &self.run {
+            self.records.insert(*key, run.pinned().clone());
+        }
+    }
+
+    fn remember(&mut self, user: &User<'_>) {
+        self.asked.extend(user.texts.iter().map(|text| Digest::of(text.text.as_bytes())));
+    }
+
+    /// Contract §1, "human message".
+    fn is_human(&self, user: &User<'_>) -> bool {
+        let Some((_, run)) = &self.run else { return true };
+        if run.policy().run_boundary != RunBoundary::Human || !user.results.is_empty() {
+            return false;
+        }
+        let spoken: Vec<_> = user.texts.iter().filter(|text| !is_machine_made(text.text)).collect();
+        if spoken.is_empty() {
+            return user.media && matches!(run.last(), Last::Finished | Last::TrivialLooking);
+        }
+        match run.last() {
+            Last::Finished | Last::TrivialLooking => true,
+            Last::Nothing | Last::Unfinished => false,
+            Last::Empty => spoken.iter().any(|text| {
+                !tables::is_nudge(text.text)
+                    && !self.asked.contains(&Digest::of(text.text.as_bytes()))
+            }),
+        }
+    }
+}
+
+/// Text that no person wrote: a harness's own tags, a summary, softland's own words.
+fn is_machine_made(text: &str) -> bool {
+    lines::is_own_message(text)
+        || tables::is_harness_only(text)
+        || tables::is_compaction_summary(text)
+}
+
+fn content(user: &User<'_>) -> Digest {
+    let results = user.results.iter().fold(Digest::EMPTY, |sum, r| sum.then(r.digest));
+    user.texts.iter().fold(results, |sum, t| sum.then(Digest::of(t.text.as_bytes())))
+}

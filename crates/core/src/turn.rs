@@ -1,0 +1,121 @@
+//! The one classifier of a finished turn. Every path asks here what a turn was; nothing else
+//! looks for emptiness, truncation or refusals.
+
+use crate::event::{Finished, Stop};
+use crate::tables;
+
+/// What a finished turn was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Visible text and no tool call: the answer, whatever markup it quotes.
+    Final,
+    /// A call of the answer tool.
+    Answer,
+    /// Tool calls to decide on. A cut last call is not among them.
+    Calls,
+    /// Nothing visible and no call, ended naturally.
+    Empty,
+    /// Nothing visible and no call, but not by a natural end (a stop sequence).
+    Silent,
+    /// Cut by the output limit, with or without text.
+    Truncated,
+    /// Refused; `text` says whether something was said.
+    Refused {
+        /// Whether there is visible text.
+        text: bool,
+    },
+    /// The provider paused its own tools.
+    Paused,
+    /// The context window is full; `text` says whether something was said.
+    Full {
+        /// Whether there is visible text.
+        text: bool,
+    },
+}
+
+/// Classifies a turn. `answer_tool` is the policy's.
+#[must_use]
+pub fn classify(turn: &Finished<'_>, answer_tool: Option<&str>) -> Class {
+    let text = !turn.text.is_blank() && !turn.text.placeholder;
+    match turn.stop {
+        Stop::Pause => return Class::Paused,
+        Stop::Refusal => return Class::Refused { text },
+        _ => {}
+    }
+    let cut = usize::from(turn.cut_call);
+    let complete = turn.calls.get(..turn.calls.len().saturating_sub(cut)).unwrap_or(&[]);
+    if complete.iter().any(|call| is_answer_tool(call.name, answer_tool)) {
+        return Class::Answer;
+    }
+    if complete.iter().any(|call| !call.server) {
+        return Class::Calls;
+    }
+    match turn.stop {
+        Stop::Length => Class::Truncated,
+        Stop::ContextFull => Class::Full { text },
+        _ if turn.cut_call => Class::Truncated,
+        _ if text => Class::Final,
+        Stop::Sequence => Class::Silent,
+        Stop::Natural | Stop::Unknown | Stop::Refusal | Stop::Pause => Class::Empty,
+    }
+}
+
+/// Whether a tool's call is the answer: the policy (or the request that forces it) names it.
+pub(crate) fn is_answer_tool(name: &str, answer_tool: Option<&str>) -> bool {
+    answer_tool == Some(name)
+}
+
+/// Whether a tool is known by name as one whose call is the answer, for requests that force it.
+#[must_use]
+pub fn known_answer_tool(name: &str) -> bool {
+    tables::is_answer_tool(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Call, Text};
+    use alloc::vec::Vec;
+
+    fn turn(text: &str, calls: &[&'static str], stop: Stop, cut_call: bool) -> Finished<'static> {
+        let call =
+            |name: &&'static str| Call { id: "c", name, input: "{}", server: *name == "web" };
+        let calls: Vec<_> = calls.iter().map(call).collect();
+        let text = Text::of(text);
+        Finished { text, calls, cut_call, hidden: false, stop, output_tokens: None }
+    }
+
+    #[test]
+    fn one_row_for_each_way_to_end() {
+        use Stop::{ContextFull, Length, Natural, Pause, Refusal, Sequence, Unknown};
+        let none: &[&str] = &[];
+        for (text, calls, stop, cut, class) in [
+            ("yes", none, Natural, false, Class::Final),
+            ("<b>x</b> [Tool Result]", none, Natural, false, Class::Final),
+            ("yes", none, Sequence, false, Class::Final),
+            ("", none, Natural, false, Class::Empty),
+            (" \n\u{200b}", none, Unknown, false, Class::Empty),
+            ("[no answer]", none, Natural, false, Class::Empty),
+            ("", none, Sequence, false, Class::Silent),
+            ("", none, Length, false, Class::Truncated),
+            ("half", none, Length, false, Class::Truncated),
+            ("", &["grep"], Length, true, Class::Truncated),
+            ("", &["grep", "read"], Length, true, Class::Calls),
+            ("", &["grep"], Natural, false, Class::Calls),
+            ("text", &["grep"], Unknown, false, Class::Calls),
+            ("", &["web"], Natural, false, Class::Empty),
+            ("found", &["web"], Natural, false, Class::Final),
+            ("", &["grep", "respond"], Natural, false, Class::Answer),
+            ("", &["respond"], Length, true, Class::Truncated),
+            ("", &["grep"], Refusal, false, Class::Refused { text: false }),
+            ("no", none, Refusal, false, Class::Refused { text: true }),
+            ("", &["web"], Pause, false, Class::Paused),
+            ("", none, ContextFull, false, Class::Full { text: false }),
+            ("so far", none, ContextFull, false, Class::Full { text: true }),
+        ] {
+            let turn = turn(text, calls, stop, cut);
+            assert_eq!(classify(&turn, Some("respond")), class, "{text:?} {calls:?} {stop:?}");
+        }
+        assert_eq!(classify(&turn("", &["respond"], Natural, false), None), Class::Calls);
+    }
+}

@@ -1,0 +1,325 @@
+//! What the client is shown of one or several upstream responses: one valid message, each part
+//! forwarded at once or held until it is decided (`governing.md` §3 and §4).
+//!
+//! The relay knows blocks and bytes. What a turn was, and what follows from it, is decided by the
+//! exchange, which then says what of the held part to show.
+
+mod show;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use softland_core::{Admission, Call, Role, Run};
+use softland_wire::anthropic::{
+    AssembleError, Assembler, Block, BlockStartKind, End, Event as Wire, Message, MessageError,
+    Tokens,
+};
+use softland_wire::json::Str;
+use softland_wire::sse::{Decoder, Frame, SseError};
+
+use crate::out::{Event, Out};
+
+pub(crate) use show::Show;
+use show::{Client, Slot};
+
+/// The largest response that is taken, in bytes.
+const MAX_RESPONSE: usize = 64 << 20;
+/// White space that is held before a text shows.
+const MAX_BLANK: usize = 64 << 10;
+
+/// How the response under way is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Each part at once; with `calls` false, calls wait for the verdict.
+    Live {
+        /// Whether calls pass as they come.
+        calls: bool,
+    },
+    /// Nothing until the verdict; with `until_call`, everything from the first call on.
+    Held {
+        /// Whether a call ends the holding.
+        until_call: bool,
+    },
+}
+
+/// Why a response cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Broken {
+    Sse(SseError),
+    Assemble(AssembleError),
+    Json(MessageError),
+}
+
+/// Several upstream responses, one message for the client.
+#[derive(Debug)]
+pub(crate) struct Relay {
+    client: Client,
+    mode: Mode,
+    decoder: Decoder,
+    assembler: Assembler,
+    /// The blocks of the response under way, in the order they began.
+    slots: Vec<Slot>,
+    by_index: BTreeMap<u32, usize>,
+    /// Frames waiting for the verdict.
+    held: Vec<(String, String, Vec<u8>)>,
+    /// The closing events of the response under way, as received.
+    closing: Vec<u8>,
+    /// Calls of the response under way, in order: shown id, name, whether the provider runs it.
+    names: Vec<(String, String, bool)>,
+    run: Run,
+    ids: BTreeSet<String>,
+    role: Role,
+}
+
+/// A response that has ended.
+pub(crate) struct Ended {
+    pub(crate) message: Message,
+    pub(crate) end: End,
+}
+
+impl Relay {
+    /// `streams`: whether the client reads a stream. `ids`: call ids of the history, which a new
+    /// call may not have.
+    pub(crate) fn new(role: Role, streams: bool, run: Run, ids: BTreeSet<String>) -> Self {
+        Self {
+            client: Client::new(role == Role::Gateway && streams),
+            mode: Mode::Live { calls: true },
+            decoder: Decoder::new(MAX_RESPONSE),
+            assembler: Assembler::new(MAX_RESPONSE),
+            slots: Vec::new(),
+            by_index: BTreeMap::new(),
+            held: Vec::new(),
+            closing: Vec::new(),
+            names: Vec::new(),
+            run,
+            ids,
+            role,
+        }
+    }
+
+    /// Makes ready for the next upstream response.
+    pub(crate) fn begin(&mut self, mode: Mode) {
+        self.mode = mode;
+        self.decoder = Decoder::new(MAX_RESPONSE);
+        self.assembler = Assembler::new(MAX_RESPONSE);
+        self.slots.clear();
+        self.by_index.clear();
+        self.held.clear();
+        self.closing.clear();
+        self.names.clear();
+    }
+
+    /// Takes bytes of an upstream stream.
+    pub(crate) fn push(&mut self, bytes: &[u8], out: &mut Out) -> Result<(), Broken> {
+        self.decoder.push(bytes);
+        self.drain(out)
+    }
+
+    fn drain(&mut self, out: &mut Out) -> Result<(), Broken> {
+        // Frames borrow from the decoder; it is put back when all is read.
+        let mut decoder = std::mem::replace(&mut self.decoder, Decoder::new(0));
+        let mut read = Ok(());
+        while let (Ok(()), Some(frame)) = (&read, decoder.next()) {
+            read = frame.map_err(Broken::Sse).and_then(|frame| self.frame(&frame, out));
+        }
+        self.decoder = decoder;
+        read
+    }
+
+    fn frame(&mut self, frame: &Frame<'_>, out: &mut Out) -> Result<(), Broken> {
+        if frame.data.is_empty() {
+            self.client.pass(frame.raw, out);
+            return Ok(());
+        }
+        let Ok(event) = Wire::decode(frame.event, &frame.data) else {
+            // Not JSON: nothing that a client could read either, but the bytes are its own.
+            self.client.pass(frame.raw, out);
+            return Ok(());
+        };
+        self.assembler.push(&event).map_err(Broken::Assemble)?;
+        let ends_holding = matches!(self.mode, Mode::Held { until_call: true })
+            && matches!(&event, Wire::BlockStart { block, .. }
+                if matches!(block.kind, BlockStartKind::ToolUse { server: false, .. }));
+        if ends_holding {
+            self.mode = Mode::Live { calls: true };
+            for (name, data, raw) in std::mem::take(&mut self.held) {
+                if let Ok(event) = Wire::decode(&name, &data) {
+                    self.live(&event, &raw, out);
+                }
+            }
+        }
+        match self.mode {
+            Mode::Held { .. } => self.hold(&event, frame, out),
+            Mode::Live { .. } => self.live(&event, frame.raw, out),
+        }
+        Ok(())
+    }
+
+    fn hold(&mut self, event: &Wire<'_>, frame: &Frame<'_>, out: &mut Out) {
+        match event {
+            Wire::Ping => self.client.pass(frame.raw, out),
+            Wire::MessageStart(_)
+            | Wire::MessageStop
+            | Wire::MessageDelta(_)
+            | Wire::Error { .. } => {}
+            _ if self.mode == (Mode::Held { until_call: true }) => {
+                self.held.push((
+                    frame.event.to_owned(),
+                    frame.data.to_string(),
+                    frame.raw.to_vec(),
+                ));
+            }
+            _ => {}
+        }
+    }
+
+    fn live(&mut self, event: &Wire<'_>, raw: &[u8], out: &mut Out) {
+        match event {
+            Wire::MessageStart(start) => self.client.head(start, raw, out),
+            Wire::MessageDelta(_) | Wire::MessageStop => self.closing.extend_from_slice(raw),
+            // Whether an error shows depends on what else there is to say: see `close`.
+            Wire::Error { .. } => self.closing.extend_from_slice(raw),
+            Wire::BlockStart { index, block } => {
+                let slot = self.open(block.kind);
+                self.by_index.insert(*index, self.slots.len());
+                self.slots.push(slot);
+                self.to_slot(*index, event, raw, out);
+            }
+            Wire::Ping | Wire::Unknown { .. } => self.client.pass(raw, out),
+            _ => {
+                if let Some(index) = event.index() {
+                    self.to_slot(index, event, raw, out);
+                }
+            }
+        }
+    }
+
+    fn to_slot(&mut self, index: u32, event: &Wire<'_>, raw: &[u8], out: &mut Out) {
+        let slot = self.by_index.get(&index).and_then(|at| self.slots.get_mut(*at));
+        if let Some(slot) = slot {
+            self.client.block(slot, event, raw, out);
+        }
+    }
+
+    /// How a block that begins is shown.
+    fn open(&mut self, kind: BlockStartKind<'_>) -> Slot {
+        match kind {
+            BlockStartKind::Text { .. } => Slot::blank_text(),
+            BlockStartKind::ToolUse { id, name, server, .. } => self.open_call(id, name, server),
+            BlockStartKind::Thinking { .. }
+            | BlockStartKind::Redacted { .. }
+            | BlockStartKind::Other { .. } => Slot::shown(),
+        }
+    }
+
+    fn open_call(&mut self, id: Str<'_>, name: Str<'_>, server: bool) -> Slot {
+        let shown_id = self.own_id(&id.unescape());
+        self.names.push((shown_id.clone(), name.unescape().into_owned(), server));
+        let passes = match self.mode {
+            Mode::Live { calls: false } => false,
+            _ if self.role == Role::Engine || server => true,
+            _ => self.admissions().last().is_none_or(|admission| {
+                matches!(admission, Admission::Run | Admission::Answer | Admission::Server)
+            }),
+        };
+        Slot::call(shown_id, passes)
+    }
+
+    /// What becomes of the calls so far. Later calls can only take from `batch = "none"`, whose
+    /// calls all wait ([`Mode::Live`] without calls).
+    fn admissions(&self) -> Vec<Admission> {
+        let calls: Vec<_> = self
+            .names
+            .iter()
+            .map(|(_, name, server)| Call { id: "", name, input: "{}", server: *server })
+            .collect();
+        self.run.admit(&calls)
+    }
+
+    /// The id a call is shown under: its own, unless the engine has met it before or there is none.
+    fn own_id(&mut self, id: &str) -> String {
+        let mut own = id.to_owned();
+        if self.role == Role::Engine {
+            let mut n = self.ids.len();
+            while own.is_empty() || self.ids.contains(&own) {
+                let stem = if id.is_empty() { "toolu_softland" } else { id };
+                own = format!("{stem}_{n}");
+                n += 1;
+            }
+            self.ids.insert(own.clone());
+        }
+        own
+    }
+
+    /// The upstream stream has ended.
+    pub(crate) fn finish(&mut self, out: &mut Out) -> Result<Ended, Broken> {
+        self.decoder.finish();
+        self.drain(out)?;
+        let assembler = std::mem::replace(&mut self.assembler, Assembler::new(MAX_RESPONSE));
+        let finished = assembler.finish();
+        let mut message = finished.message;
+        self.rename(&mut message);
+        out.events.push(Event::Usage(message.usage.billed()));
+        Ok(Ended { message, end: finished.end })
+    }
+
+    /// A whole response, not streamed. It is shown at the verdict.
+    pub(crate) fn whole(&mut self, body: &[u8], out: &mut Out) -> Result<Ended, Broken> {
+        let mut message = Message::from_json(body).map_err(Broken::Json)?;
+        self.mode = Mode::Held { until_call: false };
+        self.rename(&mut message);
+        self.client.original(body);
+        out.events.push(Event::Usage(message.usage.billed()));
+        Ok(Ended { message, end: End::Stop })
+    }
+
+    /// Gives calls the ids they are shown under.
+    fn rename(&mut self, message: &mut Message) {
+        let mut shown = std::mem::take(&mut self.names).into_iter().map(|(id, ..)| id);
+        for block in &mut message.blocks {
+            if let Block::ToolUse { id, .. } = block {
+                let own = shown.next();
+                *id = own.unwrap_or_else(|| self.own_id(id));
+            }
+        }
+    }
+
+    /// Shows what was held of a response, as far as the verdict says.
+    pub(crate) fn settle(
+        &mut self,
+        message: &Message,
+        show: Show,
+        admissions: &[Admission],
+        out: &mut Out,
+    ) {
+        self.client.settle(message, show, admissions, &self.slots, out);
+    }
+
+    /// Ends the client's message after the response of which this is the end.
+    pub(crate) fn close(&mut self, message: &Message, output: u64, out: &mut Out) {
+        let closing = std::mem::take(&mut self.closing);
+        self.client.close(message, output, &closing, out);
+    }
+
+    /// Ends the client's message with an answer of softland's.
+    pub(crate) fn close_local(
+        &mut self,
+        id: &str,
+        model: &str,
+        text: &str,
+        used: Tokens,
+        out: &mut Out,
+    ) {
+        self.client.local(id, model, text, used, out);
+    }
+
+    /// The upstream failed and nothing stands in its place: what came is passed on as it came.
+    pub(crate) fn abandon(&mut self, out: &mut Out) {
+        let closing = std::mem::take(&mut self.closing);
+        self.client.pass(&closing, out);
+    }
+
+    /// Whether anything visible, or a call, was shown.
+    pub(crate) fn has_shown(&self) -> bool {
+        self.client.has_shown()
+    }
+}

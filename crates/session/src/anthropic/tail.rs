@@ -1,0 +1,113 @@
+//! The messages that softland adds behind the governed history within one client request.
+
+use softland_core::lines;
+use softland_core::models::capability::Nudge;
+use softland_core::{Admission, Because};
+use softland_wire::anthropic::{Block, Message, respond};
+use softland_wire::json::write_str;
+
+use super::turn;
+
+/// One message of a tail, as JSON.
+pub(crate) type Json = Vec<u8>;
+
+/// The blocks of a response that may go back: what the API refuses, or what was cut, is left out.
+pub(crate) fn kept(message: &Message, cut_call: bool) -> Vec<Block> {
+    let mut blocks = message.blocks.clone();
+    if cut_call {
+        blocks.pop();
+    }
+    blocks.retain(|block| match block {
+        Block::Text { text, .. } => !text.trim().is_empty(),
+        Block::Thinking { signature, .. } => !signature.is_empty(),
+        _ => true,
+    });
+    blocks
+}
+
+/// An assistant message.
+pub(crate) fn assistant(blocks: &[Block]) -> Json {
+    let mut out = br#"{"role":"assistant","content":"#.to_vec();
+    respond::write_blocks(&mut out, blocks);
+    out.push(b'}');
+    out
+}
+
+/// A message of one text.
+pub(crate) fn said(role: &str, text: &str) -> Json {
+    let mut out = br#"{"role":"#.to_vec();
+    write_str(&mut out, role);
+    out.extend_from_slice(br#","content":"#);
+    write_str(&mut out, text);
+    out.push(b'}');
+    out
+}
+
+/// A user message that answers calls, each as failed, in order.
+pub(crate) fn results<'a>(answers: impl Iterator<Item = (&'a str, String)>) -> Json {
+    let mut out = br#"{"role":"user","content":["#.to_vec();
+    for (n, (id, text)) in answers.enumerate() {
+        if n > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(br#"{"type":"tool_result","tool_use_id":"#);
+        write_str(&mut out, id);
+        out.extend_from_slice(br#","content":"#);
+        write_str(&mut out, &text);
+        out.extend_from_slice(br#","is_error":true}"#);
+    }
+    out.extend_from_slice(b"]}");
+    out
+}
+
+/// The turn with all of its calls refused; the note stands again in the last one's answer.
+pub(crate) fn refusal(message: &Message, because: &Because) -> Vec<Json> {
+    let blocks = kept(message, turn::cut_call(message));
+    let calls: Vec<_> = turn::calls(&blocks).filter(|(call, _)| !call.server).collect();
+    let last = calls.len().saturating_sub(1);
+    let answers = calls.iter().enumerate().map(|(n, (call, _))| {
+        let text = if n == last { lines::refused(because) } else { lines::beyond(because) };
+        (call.id, text)
+    });
+    vec![assistant(&blocks), results(answers)]
+}
+
+/// The turn with its calls refused by their tools' own limits.
+pub(crate) fn tool_refusal(message: &Message, admissions: &[Admission]) -> Vec<Json> {
+    let blocks = kept(message, turn::cut_call(message));
+    let answers = turn::calls(&blocks).zip(admissions).filter(|((call, _), _)| !call.server).map(
+        |((call, _), admission)| {
+            let text = match admission {
+                Admission::ToolRefused(because) => lines::tool_refused(call.name, because.limit),
+                Admission::Refused(because) => lines::refused(because),
+                Admission::Run | Admission::Server | Admission::Answer => String::new(),
+            };
+            (call.id, text)
+        },
+    );
+    vec![assistant(&blocks), results(answers)]
+}
+
+/// What follows an empty turn: it is told to go on in a way that is not the cause again.
+pub(crate) fn nudge(message: &Message, form: Nudge) -> Vec<Json> {
+    match form {
+        Nudge::MidSystem => vec![said("system", lines::NUDGE)],
+        Nudge::BareUser => vec![said("user", lines::NUDGE)],
+        Nudge::Pair => {
+            let mut blocks = kept(message, false);
+            blocks.retain(|b| matches!(b, Block::Thinking { .. } | Block::Redacted { .. }));
+            blocks
+                .push(Block::Text { text: lines::NO_ANSWER.to_owned(), extra: Default::default() });
+            vec![assistant(&blocks), said("user", lines::NUDGE)]
+        }
+    }
+}
+
+/// What follows a truncated turn. Without anything visible to keep, the request is sent as it was.
+pub(crate) fn go_on(message: &Message) -> Vec<Json> {
+    let blocks = kept(message, turn::cut_call(message));
+    if turn::text(&blocks).trim().is_empty() {
+        return Vec::new();
+    }
+    vec![assistant(&blocks), said("user", lines::CONTINUE)]
+}

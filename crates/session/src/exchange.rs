@@ -1,0 +1,404 @@
+//! One client request from its first byte to the last of its answer: what is sent upstream for
+//! it, and what the client gets.
+//!
+//! Drive it so: take [`Exchange::step`]; on [`Step::Send`] send the body, feed what comes back to
+//! [`push`](Exchange::push) and [`finish`](Exchange::finish) (or [`whole`](Exchange::whole), or
+//! [`fail`](Exchange::fail)), and take the next step; on [`Step::Done`] the turn is the client's,
+//! or the run has ended.
+
+mod done;
+mod plan;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use softland_core::models::capability::{Capability, Nudge};
+use softland_core::policy::Policy;
+use softland_core::{
+    Admission, Because, Class, Digest, Facts, Failure, Ladder, Next, Pinned, Role, Run, Rung, Tail,
+    Transcript, classify,
+};
+use softland_wire::anthropic::{
+    BlockKind, Content, End, Message, Request, RequestError, Splice, Tokens,
+};
+
+use crate::anthropic::relay::{Broken, Ended as Response, Mode, Relay, Show};
+use crate::anthropic::{history, tail, turn};
+use crate::out::Out;
+
+pub use done::{Done, Pending};
+
+/// What an exchange needs to know beside the request.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// Who executes the tools.
+    pub role: Role,
+    /// The policy for a run that has no record yet.
+    pub policy: Policy,
+    /// What earlier exchanges returned to be kept.
+    pub records: BTreeMap<Digest, Pinned>,
+    /// What the transcript does not show, now.
+    pub facts: Facts,
+    /// What the model's API accepts.
+    pub capability: Capability,
+    /// The model's largest output, in tokens; `None` where unknown.
+    pub output_maximum: Option<u64>,
+}
+
+/// What to do next.
+#[derive(Debug)]
+pub enum Step {
+    /// Send this body upstream.
+    Send(Vec<u8>),
+    /// There is nothing more to send.
+    Done(Box<Done>),
+}
+
+/// One client request and its response.
+#[derive(Debug)]
+pub struct Exchange {
+    role: Role,
+    capability: Capability,
+    output_maximum: Option<u64>,
+    /// The governed history, with the client's own parameters.
+    body: Vec<u8>,
+    transcript: Transcript,
+    run: Run,
+    facts: Facts,
+    ladder: Ladder,
+    /// Messages behind the governed history.
+    tail: Vec<tail::Json>,
+    /// How often `max_tokens` was doubled.
+    grown: u32,
+    nudged_bare: bool,
+    answer_tool: Option<String>,
+    relay: Relay,
+    streams: bool,
+    /// Text of the turn's earlier pieces.
+    pieces: String,
+    /// The newest response.
+    newest: Option<Message>,
+    spent: Tokens,
+    shown_output: u64,
+    next: Option<Next>,
+    done: Option<Box<Done>>,
+}
+
+impl Exchange {
+    /// Reads a client's request and decides what is sent for it. What was done to it, and what
+    /// was seen in its newest message, goes to `out`.
+    ///
+    /// # Errors
+    /// When the body is no Messages request.
+    pub fn begin(body: Vec<u8>, context: Context, out: &mut Out) -> Result<Self, RequestError> {
+        let request = Request::scan(&body)?;
+        let Context { role, policy, records, facts, capability, output_maximum } = context;
+        let fallback = Pinned::new(policy.clone());
+        let mut transcript = Transcript::new(role, policy, records);
+        let read = history::read(&request, &mut transcript, &facts);
+        // A history without a user message has no run: it is passed on as it is.
+        let run = transcript.run().cloned().unwrap_or_else(|| Run::unlimited(fallback, role));
+        let ids = call_ids(&request);
+        let answer_tool = plan::answer_tool(&request, run.policy());
+        let setting = plan::setting(&request, &run, &capability, &facts, answer_tool.as_deref());
+        let streams = request.stream;
+        let phase = if run.policy().observes() { &softland_core::Phase::Open } else { run.phase() };
+        let mut ladder = Ladder::new(setting, phase);
+        plan::tell(&read.newest, out);
+        let next = ladder.first();
+        let body = if read.splice.is_empty() { body } else { apply(&read.splice, body) };
+        let relay = Relay::new(role, streams, run.clone(), ids);
+        let mut exchange = Self {
+            role,
+            capability,
+            output_maximum,
+            body,
+            transcript,
+            run,
+            facts,
+            ladder,
+            tail: Vec::new(),
+            grown: 0,
+            nudged_bare: false,
+            answer_tool,
+            relay,
+            streams,
+            pieces: String::new(),
+            newest: None,
+            spent: Tokens::default(),
+            shown_output: 0,
+            next: None,
+            done: None,
+        };
+        exchange.follow(next, None, out);
+        Ok(exchange)
+    }
+
+    /// What to do next.
+    #[must_use]
+    pub fn step(&mut self) -> Step {
+        match self.done.take() {
+            Some(done) => Step::Done(done),
+            None => Step::Send(self.upstream()),
+        }
+    }
+
+    /// Whether the client asked for a stream.
+    #[must_use]
+    pub fn streams(&self) -> bool {
+        self.streams
+    }
+
+    /// The rung of the request under way.
+    #[must_use]
+    pub fn rung(&self) -> Option<Rung> {
+        self.ladder.rung()
+    }
+
+    /// Whether the client has seen text or a call of this turn: a failed request can then not be
+    /// sent again unnoticed.
+    #[must_use]
+    pub fn has_shown(&self) -> bool {
+        self.relay.has_shown()
+    }
+
+    /// The run as its history shows it.
+    #[must_use]
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// Takes bytes of an upstream stream.
+    ///
+    /// # Errors
+    /// When the stream cannot be read; call [`fail`](Self::fail) then.
+    pub fn push(&mut self, bytes: &[u8], out: &mut Out) -> Result<(), Unreadable> {
+        self.relay.push(bytes, out).map_err(Unreadable)
+    }
+
+    /// The upstream stream has ended, whether whole or cut.
+    ///
+    /// # Errors
+    /// When it was cut, ended in an error, or cannot be read; call [`fail`](Self::fail) then, or
+    /// [`again`](Self::again) where nothing was shown.
+    pub fn finish(&mut self, out: &mut Out) -> Result<(), Unfinished> {
+        let response = self.relay.finish(out).map_err(|b| Unfinished::Unreadable(Unreadable(b)))?;
+        match response.end {
+            End::Stop => self.take(response, out),
+            End::Cut => return Err(Unfinished::Cut),
+            End::Error { kind, message } => return Err(Unfinished::Error { kind, message }),
+        }
+        Ok(())
+    }
+
+    /// Takes a whole upstream response that was not streamed.
+    ///
+    /// # Errors
+    /// When it is no response; call [`fail`](Self::fail) then.
+    pub fn whole(&mut self, body: &[u8], out: &mut Out) -> Result<(), Unreadable> {
+        let response = self.relay.whole(body, out).map_err(Unreadable)?;
+        self.take(response, out);
+        Ok(())
+    }
+
+    /// The request brought no turn, beyond whatever was tried again.
+    pub fn fail(&mut self, failure: Failure, out: &mut Out) {
+        let next = self.ladder.failed(failure);
+        self.follow(next, None, out);
+    }
+
+    /// Makes ready to send the same request once more.
+    pub fn again(&mut self) {
+        let mode = self.mode();
+        self.relay.begin(mode);
+    }
+
+    fn take(&mut self, response: Response, out: &mut Out) {
+        let message = response.message;
+        self.spent = self.spent.plus(message.usage.billed());
+        let finished = turn::finished(&message);
+        let class = classify(&finished, self.answer_tool.as_deref());
+        let admissions = self.run.admit(&finished.calls);
+        let passes = admissions
+            .iter()
+            .any(|a| !matches!(a, Admission::Refused(_) | Admission::ToolRefused(_)));
+        let refused = admissions.iter().find_map(|a| match a {
+            Admission::Refused(b) | Admission::ToolRefused(b) => Some(b.clone()),
+            _ => None,
+        });
+        let because = refused.filter(|_| !passes && !self.run.policy().observes());
+        let text = !self.pieces.trim().is_empty() || !finished.text.is_blank();
+        let class = if self.run.policy().observes() { plan::as_observed(class) } else { class };
+        let next = self.ladder.answered(class, because.as_ref(), text);
+        let show = self.show(class, &next);
+        let admissions = if self.role == Role::Engine { Vec::new() } else { admissions };
+        self.relay.settle(&message, show, &admissions, out);
+        if show != Show::Nothing {
+            self.shown_output = self.shown_output.saturating_add(message.usage.tokens.output);
+        }
+        self.newest = Some(message);
+        self.follow(next, Some(class), out);
+    }
+
+    /// What of the held part of a response the client gets.
+    fn show(&self, class: Class, next: &Next) -> Show {
+        match next {
+            Next::Pass => Show::All,
+            Next::End { local: true, .. } => Show::Nothing,
+            Next::End { .. } if self.ladder.landing().is_some() => Show::Answer,
+            Next::End { .. } if self.tail.is_empty() || class == Class::Answer => Show::All,
+            Next::End { .. } => Show::Text,
+            Next::Send { tail: Tail::Continue | Tail::Resume, .. } => Show::Text,
+            Next::Send { .. } => Show::Nothing,
+        }
+    }
+
+    /// Carries out what the ladder says.
+    fn follow(&mut self, next: Next, class: Option<Class>, out: &mut Out) {
+        match next {
+            Next::Send { rung, tail, grow } => {
+                self.extend(&tail, out);
+                if let Some(rung) = rung.filter(|rung| *rung != Rung::Ask) {
+                    plan::tell_rung(rung, self.ladder.landing(), out);
+                }
+                self.grown += u32::from(grow);
+                self.next = Some(Next::Send { rung, tail, grow });
+                let mode = self.mode();
+                self.relay.begin(mode);
+            }
+            end => {
+                let done = self.end(end, class, out);
+                self.done = Some(Box::new(done));
+            }
+        }
+    }
+
+    /// Adds the tail for the next request.
+    fn extend(&mut self, tail: &Tail, out: &mut Out) {
+        let Some(message) = self.newest.take() else { return };
+        match tail {
+            Tail::Keep => {}
+            Tail::Refuse(because) => self.tail.extend(tail::refusal(&message, because)),
+            Tail::ToolRefuse => {
+                let calls: Vec<_> = turn::calls(&message.blocks).map(|(call, _)| call).collect();
+                let admissions = self.run.admit(&calls);
+                self.tail.extend(tail::tool_refusal(&message, &admissions));
+                plan::tell_rung(Rung::Refuse, None, out);
+            }
+            Tail::Nudge(because) => self.nudge(&message, because, out),
+            Tail::Continue => {
+                self.pieces.push_str(&turn::text(&tail::kept(&message, false)));
+                self.tail.extend(tail::go_on(&message));
+            }
+            Tail::Resume => {
+                self.pieces.push_str(&turn::text(&message.blocks));
+                let blocks = tail::kept(&message, false);
+                if !blocks.is_empty() {
+                    self.tail.push(tail::assistant(&blocks));
+                }
+            }
+        }
+    }
+
+    fn nudge(&mut self, message: &Message, because: &Because, out: &mut Out) {
+        let thinking = plan::thinking(&self.body);
+        let has_thinking = turn::finished(message).hidden;
+        let mut form = self.capability.nudge(thinking, has_thinking);
+        // Two system messages in a row are not accepted everywhere; the pair is.
+        if form == Nudge::MidSystem && !self.tail.is_empty() {
+            form = Nudge::Pair;
+        }
+        self.nudged_bare |= form == Nudge::BareUser;
+        self.tail.extend(tail::nudge(message, form));
+        plan::tell_empty(self.run.used().turns + 1, because, out);
+    }
+
+    /// How the next response is shown.
+    fn mode(&self) -> Mode {
+        if self.ladder.landing().is_some() {
+            return match self.ladder.rung() {
+                Some(Rung::Ask) => Mode::Live { calls: false },
+                _ => Mode::Held { until_call: false },
+            };
+        }
+        match &self.next {
+            Some(Next::Send { tail: Tail::Nudge(_) | Tail::ToolRefuse, .. }) => {
+                Mode::Held { until_call: true }
+            }
+            _ => Mode::Live { calls: plan::calls_pass(&self.run, self.role) },
+        }
+    }
+
+    /// The body of the next request.
+    fn upstream(&self) -> Vec<u8> {
+        plan::upstream(self)
+    }
+
+    fn end(&mut self, end: Next, class: Option<Class>, out: &mut Out) -> Done {
+        done::finish(self, end, class, out)
+    }
+}
+
+/// A stream or a body that is no response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable(Broken);
+
+impl std::fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.0 {
+            Broken::Sse(error) => write!(f, "the provider's stream cannot be read: {error}"),
+            Broken::Assemble(error) => write!(f, "the provider's stream is too much: {error}"),
+            Broken::Json(error) => write!(f, "the provider's answer cannot be read: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
+/// Why a response did not come to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unfinished {
+    /// The stream was cut.
+    Cut,
+    /// The provider sent an error in the middle of it.
+    Error {
+        /// Its type.
+        kind: String,
+        /// Its message.
+        message: String,
+    },
+    /// It cannot be read.
+    Unreadable(Unreadable),
+}
+
+impl std::fmt::Display for Unfinished {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Cut => f.write_str("the provider's stream was cut before its end"),
+            Self::Error { kind, message } => {
+                write!(f, "the provider ended its stream with an error: {kind}: {message}")
+            }
+            Self::Unreadable(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Unfinished {}
+
+fn apply(splice: &Splice, body: Vec<u8>) -> Vec<u8> {
+    // The edits come from a scan of this very body, each at a place of its own.
+    splice.apply(&body).unwrap_or(body)
+}
+
+/// Every call id of a history.
+fn call_ids(request: &Request<'_>) -> BTreeSet<String> {
+    let mut ids = BTreeSet::new();
+    for message in &request.messages.list {
+        let Content::Blocks { blocks, .. } = &message.content else { continue };
+        for block in blocks {
+            if let BlockKind::ToolUse { id, .. } = &block.kind {
+                ids.insert(id.unescape().into_owned());
+            }
+        }
+    }
+    ids
+}

@@ -1,0 +1,191 @@
+//! The end of an exchange: whose turn it is, what the answer is, and what is kept.
+
+use std::collections::BTreeMap;
+
+use softland_core::{
+    Admission, Because, Class, Digest, Ended, Next, Outcome, Pinned, Reason, Rung, Signal,
+    SignalKind,
+};
+use softland_wire::anthropic::{Message, Request, Tokens};
+
+use super::Exchange;
+use crate::anthropic::{tail, turn};
+use crate::local;
+use crate::out::{Event, Intervention, Out};
+
+/// A call that is the client's to run, or to answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pending {
+    /// The id its result must carry.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// The arguments as received.
+    pub input: String,
+    /// Whether the arguments are a whole JSON object. If not, the call is answered, never run.
+    pub complete: bool,
+    /// Whether it runs, or why it does not.
+    pub admission: Admission,
+}
+
+/// What an exchange came to.
+#[derive(Clone, Debug)]
+pub struct Done {
+    /// How the run ended; `None` where it goes on with the client's results.
+    pub ended: Option<Ended>,
+    /// The answer, where there is one.
+    pub answer: Option<String>,
+    /// Whether the answer is softland's.
+    pub local: bool,
+    /// The calls of the turn that are the client's, in order.
+    pub calls: Vec<Pending>,
+    /// Messages to append to the history, as JSON, for an engine that owns it.
+    pub messages: Vec<Vec<u8>>,
+    /// Records to keep for later requests of the conversation.
+    pub records: BTreeMap<Digest, Pinned>,
+    /// Tokens of all upstream responses.
+    pub spent: Tokens,
+}
+
+/// Ends an exchange as the ladder says.
+pub(super) fn finish(
+    exchange: &mut Exchange,
+    end: Next,
+    class: Option<Class>,
+    out: &mut Out,
+) -> Done {
+    let message = exchange.newest.take();
+    let (mut ended, local) = match end {
+        Next::End { ended, local } => (Some(ended), local),
+        Next::Pass | Next::Send { .. } => (None, false),
+    };
+    if let Some(ended) = &mut ended {
+        ended.remaining = exchange.run.remaining(&exchange.facts);
+        tell_end(exchange, ended, out);
+    }
+    let mut done = Done {
+        ended,
+        answer: None,
+        local,
+        calls: Vec::new(),
+        messages: std::mem::take(&mut exchange.tail),
+        records: BTreeMap::new(),
+        spent: exchange.spent,
+    };
+    if local {
+        answer_locally(exchange, message.as_ref(), &mut done, out);
+    } else if let Some(message) = message {
+        take_turn(exchange, &message, class, &mut done);
+        exchange.relay.close(&message, exchange.shown_output, out);
+    } else {
+        exchange.relay.abandon(out);
+        done.messages.clear();
+    }
+    done.records = exchange.transcript.clone().into_records();
+    done
+}
+
+fn take_turn(exchange: &Exchange, message: &Message, class: Option<Class>, done: &mut Done) {
+    let blocks = tail::kept(message, turn::cut_call(message));
+    if !blocks.is_empty() {
+        done.messages.push(tail::assistant(&blocks));
+    }
+    if done.ended.is_some() {
+        done.answer = Some(match class {
+            Some(Class::Answer) => answer_input(exchange, message),
+            _ => exchange.pieces.clone() + &turn::text(&blocks),
+        });
+    }
+    let calls: Vec<_> = turn::calls(&blocks).collect();
+    let bare: Vec<_> = calls.iter().map(|(call, _)| *call).collect();
+    let admissions = exchange.run.admit(&bare);
+    done.calls = calls
+        .iter()
+        .zip(admissions)
+        .filter(|((call, _), _)| !call.server)
+        .map(|((call, complete), admission)| Pending {
+            id: call.id.to_owned(),
+            name: call.name.to_owned(),
+            input: call.input.to_owned(),
+            complete: *complete,
+            admission,
+        })
+        .collect();
+}
+
+/// The answer tool's input: its one text member, or the whole.
+fn answer_input(exchange: &Exchange, message: &Message) -> String {
+    let tool = exchange.answer_tool.as_deref();
+    let call = turn::calls(&message.blocks).find(|(call, _)| Some(call.name) == tool);
+    call.map(|(call, _)| only_text(call.input).unwrap_or_else(|| call.input.to_owned()))
+        .unwrap_or_default()
+}
+
+fn only_text(input: &str) -> Option<String> {
+    let mut cursor = softland_wire::json::Cursor::new(input);
+    let mut texts = Vec::new();
+    cursor
+        .members(|cursor, _| {
+            texts.push(cursor.string_or_skip()?.map(|(text, _)| text.unescape().into_owned()));
+            Ok::<_, softland_wire::json::Error>(())
+        })
+        .ok()?;
+    match texts.as_mut_slice() {
+        [text] => text.take(),
+        _ => None,
+    }
+}
+
+fn answer_locally(
+    exchange: &mut Exchange,
+    message: Option<&Message>,
+    done: &mut Done,
+    out: &mut Out,
+) {
+    let said = message.map(|m| turn::text(&m.blocks)).unwrap_or_default();
+    let said = exchange.pieces.clone() + &said;
+    let because = because_of(exchange, done.ended.as_ref());
+    // It was scanned when the exchange began.
+    let text = match Request::scan(&exchange.body) {
+        Ok(request) => local::answer(&request, &exchange.run, because.as_ref(), &said),
+        Err(_) => String::from("[This answer is softland's, not the model's.]"),
+    };
+    let key = exchange.transcript.key().unwrap_or(Digest::EMPTY).then(Digest::of(text.as_bytes()));
+    let model = Request::scan(&exchange.body).map(|r| r.model.unescape().into_owned());
+    let (id, model) = (format!("msg_softland_{key}"), model.unwrap_or_default());
+    exchange.relay.close_local(&id, &model, &text, exchange.spent, out);
+    done.messages.push(tail::said("assistant", &text));
+    done.answer = Some(text);
+}
+
+fn because_of(exchange: &Exchange, ended: Option<&Ended>) -> Option<Because> {
+    if let Some(because) = exchange.ladder.landing() {
+        return Some(because.clone());
+    }
+    let reason = ended?.reason.clone();
+    let limit = exchange.run.policy().empty_limit.max(1);
+    let used = if reason == Reason::Empty { exchange.ladder.empties() } else { 1 };
+    Some(Because::count(reason, used, limit))
+}
+
+/// Signals and interventions that go with an end.
+fn tell_end(exchange: &Exchange, ended: &Ended, out: &mut Out) {
+    let because = because_of(exchange, Some(ended));
+    let turn = exchange.run.used().turns + 1;
+    if ended.reason == Reason::Empty && ended.outcome == Outcome::Stopped {
+        if let Some(because) = &because {
+            let signal = Signal::of_turn(SignalKind::Empty, turn, Some(because.clone()));
+            out.events.push(Event::Signal(signal));
+        }
+    }
+    if exchange.ladder.continuations() >= 3 && ended.reason == Reason::Truncated {
+        let because = Because::count(Reason::Truncated, exchange.ladder.continuations(), 3);
+        let signal = Signal::of_turn(SignalKind::Truncated, turn, Some(because));
+        out.events.push(Event::Signal(signal));
+    }
+    if ended.outcome == Outcome::Stopped {
+        let stop = exchange.ladder.landing().is_none() && ended.rung == Some(Rung::LocalAnswer);
+        let intervention = if stop { Intervention::Stop } else { Intervention::LocalAnswer };
+        out.events.push(Event::Intervention { intervention, because, text: None });
+    }
+}

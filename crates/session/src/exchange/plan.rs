@@ -1,0 +1,176 @@
+//! What a request allows, and the body that goes upstream.
+
+use softland_core::models::capability::{Capability, Thinking};
+use softland_core::policy::{Batch, Policy};
+use softland_core::{
+    Because, Class, Facts, Next, Role, Run, Rung, Setting, Signal, SignalKind, Step,
+    known_answer_tool,
+};
+use softland_wire::anthropic::{BlockKind, Content, Request, Splice, ThinkingMode, ToolChoiceKind};
+use softland_wire::json::write_str;
+
+use super::Exchange;
+use crate::out::{Event, Intervention, Out};
+
+/// The tool whose call is the answer: the policy's, or the one the client forces.
+pub(super) fn answer_tool(request: &Request<'_>, policy: &Policy) -> Option<String> {
+    if let Some(tool) = &policy.answer_tool {
+        return Some(tool.clone());
+    }
+    let tools = request.tools.as_ref()?;
+    match request.tool_choice.as_ref()?.kind {
+        ToolChoiceKind::Tool(name) => {
+            Some(name.unescape().into_owned()).filter(|name| known_answer_tool(name))
+        }
+        ToolChoiceKind::Any => tools
+            .list
+            .iter()
+            .map(|tool| tool.name.unescape().into_owned())
+            .find(|name| known_answer_tool(name)),
+        ToolChoiceKind::Auto | ToolChoiceKind::None | ToolChoiceKind::Other(_) => None,
+    }
+}
+
+pub(super) fn setting(
+    request: &Request<'_>,
+    run: &Run,
+    capability: &Capability,
+    facts: &Facts,
+    answer_tool: Option<&str>,
+) -> Setting {
+    let policy = run.policy();
+    let declared = |name: &str| {
+        request.tools.iter().flat_map(|tools| &tools.list).any(|tool| tool.name.eq_str(name))
+    };
+    let forces = matches!(
+        request.tool_choice.as_ref().map(|choice| choice.kind),
+        Some(ToolChoiceKind::Any | ToolChoiceKind::Tool(_))
+    );
+    let role = run.role();
+    Setting {
+        role,
+        landing: policy.landing,
+        empty_limit: policy.empty_limit,
+        empty_before: run.empty_in_row(),
+        may_force: answer_tool.is_some_and(declared) && capability.may_force(thinking_of(request)),
+        wants_tool: policy.answer_tool.is_some() || forces,
+        client_forces: forces,
+        may_none: capability.none,
+        repairs: role == Role::Engine || has_tools(request),
+        affordable: run.advice(facts).affordable,
+    }
+}
+
+fn has_tools(request: &Request<'_>) -> bool {
+    let declared = request.tools.as_ref().is_some_and(|tools| !tools.list.is_empty());
+    declared
+        || request.messages.list.iter().any(|message| match &message.content {
+            Content::Text(..) => false,
+            Content::Blocks { blocks, .. } => {
+                blocks.iter().any(|block| matches!(block.kind, BlockKind::ToolResult(_)))
+            }
+        })
+}
+
+/// The thinking mode that a body asks for.
+pub(super) fn thinking(body: &[u8]) -> Option<Thinking> {
+    Request::scan(body).ok().and_then(|request| thinking_of(&request))
+}
+
+fn thinking_of(request: &Request<'_>) -> Option<Thinking> {
+    match request.thinking.mode {
+        ThinkingMode::Absent | ThinkingMode::Other => None,
+        ThinkingMode::Disabled => Some(Thinking::Disabled),
+        ThinkingMode::Enabled { .. } => Some(Thinking::Enabled),
+        ThinkingMode::Adaptive => Some(Thinking::Adaptive),
+    }
+}
+
+/// Whether calls of a response to the governed history pass as they come.
+pub(super) fn calls_pass(run: &Run, role: Role) -> bool {
+    role == Role::Engine
+        || run.policy().batch != Batch::None
+        || run.policy().tool_calls_limit.is_none()
+}
+
+/// What only observes takes every turn as the client would.
+pub(super) fn as_observed(class: Class) -> Class {
+    match class {
+        Class::Empty | Class::Truncated | Class::Paused => Class::Silent,
+        class => class,
+    }
+}
+
+/// The body of the next request: the governed history, its tail, and what the rung changes.
+pub(super) fn upstream(exchange: &Exchange) -> Vec<u8> {
+    // It was scanned when the exchange began, and edited only in places that keep it whole.
+    let Ok(request) = Request::scan(&exchange.body) else { return exchange.body.clone() };
+    let mut splice = Splice::new();
+    splice.append_messages(&request, &exchange.tail);
+    let has_tools = request.tools.as_ref().is_some_and(|tools| !tools.list.is_empty());
+    let rung = match &exchange.next {
+        Some(Next::Send { rung, .. }) => *rung,
+        _ => None,
+    };
+    match (rung, &exchange.answer_tool) {
+        (Some(Rung::None), _) if has_tools => {
+            splice.set_tool_choice(&request, r#"{"type":"none"}"#);
+        }
+        (Some(Rung::Respond), Some(tool)) => {
+            let mut choice = br#"{"type":"tool","name":"#.to_vec();
+            write_str(&mut choice, tool);
+            choice.push(b'}');
+            splice.set_tool_choice(&request, &String::from_utf8(choice).unwrap_or_default());
+        }
+        _ => {}
+    }
+    if let Some(tokens) = max_tokens(exchange, &request) {
+        splice.set_max_tokens(&request, tokens);
+    }
+    splice.apply(&exchange.body).unwrap_or_else(|_| exchange.body.clone())
+}
+
+/// The output limit, where it has to differ from the client's.
+fn max_tokens(exchange: &Exchange, request: &Request<'_>) -> Option<u64> {
+    let asked = request.max_tokens.map(|max| max.value);
+    let most = exchange.output_maximum.unwrap_or(u64::MAX);
+    let grown = asked.map(|asked| {
+        let doubled = asked.saturating_mul(1 << exchange.grown.min(16));
+        if exchange.grown == 0 { asked } else { doubled.min(most.max(asked)) }
+    });
+    let enforced = !exchange.run.policy().observes();
+    let room = exchange.run.advice(&exchange.facts).output_room.filter(|_| enforced);
+    let wanted = match (grown, room) {
+        (Some(grown), Some(room)) => Some(grown.min(room.max(1))),
+        (None, room) => room,
+        (grown, None) => grown,
+    };
+    wanted.filter(|wanted| Some(*wanted) != asked)
+}
+
+/// Tells what the newest message led to.
+pub(super) fn tell(newest: &Step, out: &mut Out) {
+    out.events.extend(newest.signals.iter().cloned().map(Event::Signal));
+    for addition in &newest.additions {
+        out.events.push(Event::Intervention {
+            intervention: addition.kind.into(),
+            because: addition.because.clone(),
+            text: Some(addition.text.clone()),
+        });
+    }
+}
+
+pub(super) fn tell_rung(rung: Rung, because: Option<&Because>, out: &mut Out) {
+    let intervention = Intervention::from(rung);
+    out.events.push(Event::Intervention { intervention, because: because.cloned(), text: None });
+}
+
+/// Tells of an empty turn that is nudged.
+pub(super) fn tell_empty(turn: u64, because: &Because, out: &mut Out) {
+    out.events.push(Event::Signal(Signal::of_turn(SignalKind::Empty, turn, Some(because.clone()))));
+    out.events.push(Event::Intervention {
+        intervention: Intervention::Nudge,
+        because: Some(because.clone()),
+        text: Some(softland_core::lines::NUDGE.to_owned()),
+    });
+}

@@ -1,0 +1,18 @@
+//! One client request and its response, observed and governed: bytes in, bytes and verdicts out.
+//!
+//! [`Exchange`] takes the request a client sent, and says what to send upstream; it takes what
+//! comes back, and says what the client gets, until the turn is the client's again or the run has
+//! ended. What was not changed keeps its bytes.
+//!
+//! This is the only place where a protocol's words become the core's. It opens no connection,
+//! keeps no store (records go in and out as values) and knows no clock.
+
+mod anthropic;
+mod exchange;
+mod local;
+mod out;
+
+pub use exchange::{Context, Done, Exchange, Pending, Step, Unfinished, Unreadable};
+pub use out::{Event, Intervention, Out};
+pub use softland_core as core;
+pub use softland_wire as wire;

@@ -1,0 +1,149 @@
+//! The answer that softland gives where the model gives none. It says whose it is, which limit
+//! was reached, what was done and what was gathered.
+
+use softland_core::{Because, Limit, Reason, Run};
+use softland_wire::anthropic::{BlockKind, Content, Request, ResultContent};
+
+/// Characters of each result that are shown.
+const EXCERPT: usize = 240;
+/// Results that are shown, the newest ones.
+const RESULTS: usize = 12;
+/// Characters of the model's own words that are shown.
+const SAID: usize = 2000;
+
+/// The local answer of a run, from its governed request.
+pub(crate) fn answer(
+    request: &Request<'_>,
+    run: &Run,
+    because: Option<&Because>,
+    said: &str,
+) -> String {
+    let mut text = String::from("[This answer is softland's, not the model's.]\n\n");
+    text.push_str(&why(because));
+    let used = run.used();
+    text.push_str(&format!(" Done so far: {}", count(used.calls, "tool call")));
+    if !used.by_tool.is_empty() {
+        let tools: Vec<_> =
+            used.by_tool.iter().map(|(tool, calls)| format!("{tool} {calls}")).collect();
+        text.push_str(&format!(" ({})", tools.join(", ")));
+    }
+    text.push_str(&format!(" in {}.", count(used.turns, "turn")));
+    if !said.trim().is_empty() {
+        text.push_str("\n\nThe model's last words, incomplete:\n");
+        text.push_str(&shortened(said.trim(), SAID));
+    }
+    let gathered = gathered(request, run);
+    if gathered.is_empty() {
+        text.push_str("\n\nNothing was gathered.");
+    } else {
+        text.push_str("\n\nGathered, newest last:\n");
+        text.push_str(&gathered.join("\n"));
+    }
+    text
+}
+
+fn why(because: Option<&Because>) -> String {
+    let Some(Because { reason, used, limit }) = because else {
+        return "The model ended without an answer.".to_owned();
+    };
+    match reason {
+        Reason::Empty => format!("The model's turns were empty ({used} in a row)."),
+        Reason::Stale => format!("The same context was answered in vain {used} times."),
+        Reason::Refusal => "The model refused and said nothing.".to_owned(),
+        Reason::Truncated => "The model's output was cut before it said anything.".to_owned(),
+        Reason::Provider => "The provider failed.".to_owned(),
+        Reason::Repeat | Reason::Cycle | Reason::Errors => format!(
+            "The run was caught in a loop ({reason}: {used} times, limit {limit}) and the model \
+             gave no answer."
+        ),
+        reason => {
+            let key = reason.key().unwrap_or("a limit");
+            let tool = match reason {
+                Reason::Tool(tool) => format!(" of {tool}"),
+                _ => String::new(),
+            };
+            format!(
+                "The run reached its limit ({key}{tool}: {}), and the model gave no answer.",
+                of(used, limit)
+            )
+        }
+    }
+}
+
+fn of(used: &Limit, limit: &Limit) -> String {
+    format!("{used} of {limit}")
+}
+
+fn count(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// The results of this run, one item each: the call and the beginning of what came back.
+fn gathered(request: &Request<'_>, run: &Run) -> Vec<String> {
+    let mut items = Vec::new();
+    let mut calls: Vec<(String, String)> = Vec::new();
+    let mut rounds = run.used().rounds;
+    for message in request.messages.list.iter().rev() {
+        let Content::Blocks { blocks, .. } = &message.content else { continue };
+        let mut here = Vec::new();
+        for block in blocks {
+            match &block.kind {
+                BlockKind::ToolResult(result) => {
+                    here.push((
+                        result.tool_use_id.unescape().into_owned(),
+                        excerpt(&result.content),
+                    ));
+                }
+                BlockKind::ToolUse { id, name, input, server: false } => {
+                    let input = shortened(input.of(request.text), 100);
+                    calls
+                        .push((id.unescape().into_owned(), format!("{} {input}", name.unescape())));
+                }
+                _ => {}
+            }
+        }
+        if here.is_empty() {
+            join(&mut items, &mut calls);
+            continue;
+        }
+        if rounds == 0 || items.len() >= RESULTS {
+            break;
+        }
+        rounds -= 1;
+        items.extend(here.into_iter().rev().map(|(id, text)| (id, None, text)));
+    }
+    items.truncate(RESULTS);
+    items
+        .into_iter()
+        .rev()
+        .map(|(id, call, text)| format!("- {}: {text}", call.unwrap_or(id)))
+        .collect()
+}
+
+/// Gives results that stand behind these calls their names.
+fn join(items: &mut [(String, Option<String>, String)], calls: &mut Vec<(String, String)>) {
+    for (id, call, _) in items.iter_mut().filter(|(_, call, _)| call.is_none()) {
+        *call = calls.iter().find(|(known, _)| known == id).map(|(_, label)| label.clone());
+    }
+    calls.clear();
+}
+
+fn excerpt(content: &ResultContent<'_>) -> String {
+    let text = match content {
+        ResultContent::Absent(_) => None,
+        ResultContent::Text(text, _) => Some(*text),
+        ResultContent::Parts { parts, .. } => {
+            parts.iter().find_map(|part| part.text.map(|(text, _)| text))
+        }
+    };
+    let text: String = text.map(|t| t.iter().take(EXCERPT + 1).collect()).unwrap_or_default();
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.is_empty() { "(nothing)".to_owned() } else { shortened(&line, EXCERPT) }
+}
+
+fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most).chain(['…']).collect()
+}

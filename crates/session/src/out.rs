@@ -1,0 +1,117 @@
+//! What comes out of an exchange beside requests: bytes for the client, events for whoever
+//! watches.
+
+use softland_core::{AdditionKind, Because, Rung, Signal};
+use softland_wire::anthropic::Tokens;
+
+/// What one call into an [`Exchange`](crate::Exchange) put out.
+#[derive(Clone, Debug, Default)]
+pub struct Out {
+    /// Bytes for the client, in a gateway; the engine's client reads the events.
+    pub bytes: Vec<u8>,
+    /// What happened, in block order.
+    pub events: Vec<Event>,
+}
+
+/// Something to show, in the order of the blocks.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A text block begins.
+    TextStart,
+    /// More of it.
+    TextDelta(String),
+    /// A thinking block begins.
+    ThinkingStart,
+    /// More of it.
+    ThinkingDelta(String),
+    /// A tool call begins.
+    ToolStart {
+        /// The call's id, as it will be answered.
+        id: String,
+        /// The tool.
+        name: String,
+    },
+    /// More of its arguments, a piece of JSON text.
+    ToolInputDelta {
+        /// The call's id.
+        id: String,
+        /// The piece.
+        partial_json: String,
+    },
+    /// A block is complete.
+    BlockStop {
+        /// Its index among the blocks shown.
+        index: u32,
+    },
+    /// A detector saw something.
+    Signal(Signal),
+    /// softland did something.
+    Intervention {
+        /// What.
+        intervention: Intervention,
+        /// The rule and its numbers.
+        because: Option<Because>,
+        /// The words that were added, if any.
+        text: Option<String>,
+    },
+    /// One upstream response was billed.
+    Usage(Tokens),
+}
+
+/// What softland did: the contract's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the contract's words (section 1)")]
+pub enum Intervention {
+    Countdown,
+    Warn,
+    Note,
+    Ask,
+    Refuse,
+    None,
+    Respond,
+    Nudge,
+    LocalAnswer,
+    Stop,
+}
+
+impl Intervention {
+    /// The contract's word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Countdown => "countdown",
+            Self::Warn => "warn",
+            Self::Note => "note",
+            Self::Ask => "ask",
+            Self::Refuse => "refuse",
+            Self::None => "none",
+            Self::Respond => "respond",
+            Self::Nudge => "nudge",
+            Self::LocalAnswer => "local_answer",
+            Self::Stop => "stop",
+        }
+    }
+}
+
+impl From<AdditionKind> for Intervention {
+    fn from(kind: AdditionKind) -> Self {
+        match kind {
+            AdditionKind::Countdown => Self::Countdown,
+            AdditionKind::Warn => Self::Warn,
+            AdditionKind::Note => Self::Note,
+            AdditionKind::Ask => Self::Ask,
+        }
+    }
+}
+
+impl From<Rung> for Intervention {
+    fn from(rung: Rung) -> Self {
+        match rung {
+            Rung::Ask => Self::Ask,
+            Rung::Refuse => Self::Refuse,
+            Rung::Respond => Self::Respond,
+            Rung::None => Self::None,
+            Rung::LocalAnswer => Self::LocalAnswer,
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Refusals in the shape of Anthropic's errors. It knows statuses and error types, not rules.
+
+use crate::json::{Json, map};
+
+/// Why a request was not served.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Refusal {
+    pub(crate) status: u16,
+    pub(crate) kind: &'static str,
+    pub(crate) message: String,
+    pub(crate) details: Option<Json>,
+}
+
+pub(crate) type Checked<T = ()> = Result<T, Refusal>;
+
+impl Refusal {
+    pub(crate) fn new(status: u16, kind: &'static str, message: impl Into<String>) -> Self {
+        Self { status, kind, message: message.into(), details: None }
+    }
+
+    /// The JSON body; the request id is null where the provider sends none.
+    pub(crate) fn body(&self, request_id: &str) -> Vec<u8> {
+        let mut error = vec![
+            ("type".to_owned(), Json::from(self.kind)),
+            ("message".to_owned(), Json::from(self.message.as_str())),
+        ];
+        if let Some(details) = &self.details {
+            error.push(("details".to_owned(), details.clone()));
+        }
+        let id = if self.status == 401 { Json::Null } else { Json::from(request_id) };
+        map([("type", "error".into()), ("error", Json::Map(error)), ("request_id", id)])
+            .text()
+            .into_bytes()
+    }
+}
+
+/// 400 `invalid_request_error`.
+pub(crate) fn bad<T>(message: impl Into<String>) -> Checked<T> {
+    Err(Refusal::new(400, "invalid_request_error", message))
+}
+
+/// 400 unless `ok`; the message is made only when needed.
+pub(crate) fn ensure(ok: bool, message: impl FnOnce() -> String) -> Checked {
+    if ok { Ok(()) } else { bad(message()) }
+}

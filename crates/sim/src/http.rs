@@ -1,0 +1,111 @@
+//! The simulator over HTTP. It reads the clock and waits; what to say and for how long is decided
+//! elsewhere.
+
+use crate::reply::{Body as Reply, Chunk, Piece, Response as Answer};
+use crate::request::Request;
+use crate::sim::{MAX_BODY, Sim};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, Request as HttpRequest, Response, StatusCode};
+use axum::serve::ListenerExt as _;
+use bytes::Bytes;
+use futures_util::stream;
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
+
+/// Serves a simulator until `shutdown` is done; open responses are finished first.
+///
+/// # Errors
+/// When the listener fails.
+pub async fn serve(
+    listener: TcpListener,
+    sim: Arc<Sim>,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let shared = Arc::new(Shared { sim, start: Instant::now() });
+    let app = Router::new().fallback(handle).with_state(shared);
+    // Without TCP_NODELAY a kept-alive stream stalls for 40 ms at a time.
+    let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
+    axum::serve(listener, app).with_graceful_shutdown(shutdown).await
+}
+
+struct Shared {
+    sim: Arc<Sim>,
+    start: Instant,
+}
+
+async fn handle(State(shared): State<Arc<Shared>>, request: HttpRequest<Body>) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    // One byte more than allowed is enough to see that it is too much.
+    let body = match axum::body::to_bytes(body, MAX_BODY + 1).await {
+        Ok(bytes) => bytes,
+        Err(_) => Bytes::from(vec![b' '; MAX_BODY + 1]),
+    };
+    let headers = pairs(&parts.headers);
+    let path = parts.uri.path_and_query().map_or("/", |p| p.as_str());
+    let now = u64::try_from(shared.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let method = parts.method.as_str();
+    let answer = shared.sim.respond(now, &Request { method, path, headers: &headers, body: &body });
+    reply(answer).await
+}
+
+fn pairs(headers: &HeaderMap) -> Vec<(String, String)> {
+    headers
+        .iter()
+        .filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.to_owned())))
+        .collect()
+}
+
+async fn reply(answer: Answer) -> Response<Body> {
+    let body = match answer.body {
+        Reply::Whole { delay_ms, bytes } => {
+            wait(delay_ms).await;
+            Body::from(bytes)
+        }
+        Reply::Stream(chunks) => {
+            // The first piece is waited for before the headers go out, as with the provider.
+            let first = chunks.first().map_or(0, |chunk| chunk.delay_ms);
+            wait(first).await;
+            let mut rest = chunks.into_iter();
+            let head = rest.next().map(|chunk| Chunk { delay_ms: 0, ..chunk });
+            Body::from_stream(pieces(head.into_iter().chain(rest)))
+        }
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or_default();
+    for (name, value) in &answer.headers {
+        let name = axum::http::HeaderName::from_bytes(name.as_bytes());
+        if let (Ok(name), Ok(value)) = (name, value.parse()) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}
+
+fn pieces(
+    chunks: impl Iterator<Item = Chunk> + Send,
+) -> impl stream::Stream<Item = io::Result<Bytes>> + Send {
+    stream::unfold(chunks, |mut chunks| async move {
+        let chunk = chunks.next()?;
+        wait(chunk.delay_ms).await;
+        let item = match chunk.piece {
+            Piece::Bytes(bytes) => Ok(Bytes::from(bytes)),
+            Piece::Cut => {
+                // The pieces before must be on the wire, or the peer sees a reset before them.
+                wait(5).await;
+                Err(io::Error::new(io::ErrorKind::ConnectionReset, "cut by the scenario"))
+            }
+        };
+        Some((item, chunks))
+    })
+}
+
+async fn wait(ms: u64) {
+    if ms > 0 {
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+    }
+}

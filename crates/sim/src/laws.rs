@@ -1,0 +1,149 @@
+//! What the provider itself does to a model's turn, whatever the model wants: tool choice, one
+//! call at a time, output limits, stop sequences, thinking on or off.
+
+use crate::content::tokens_of;
+use crate::request::{Choice, Prompt, Role, Thinking};
+use crate::turn::{Part, Stop, Turn};
+
+/// Output tokens of a turn beside its content: an empty one has these.
+pub(crate) const BASE_OUTPUT: u64 = 2;
+
+/// A turn that the provider would send, and how it was cut.
+#[derive(Debug)]
+pub(crate) struct Lawful {
+    pub(crate) parts: Vec<Part>,
+    pub(crate) stop: Stop,
+    /// The last part is cut in the middle.
+    pub(crate) cut: bool,
+}
+
+/// Applies the provider's laws; `room` is what the context window leaves for output.
+pub(crate) fn apply(prompt: &Prompt<'_>, turn: &Turn, room: u64) -> Lawful {
+    let mut parts = turn.parts.clone();
+    thinking(prompt, &mut parts);
+    if !turn.lawless {
+        tool_choice(prompt, &mut parts);
+    }
+    let natural = if parts.iter().any(Part::is_call) { Stop::ToolUse } else { Stop::EndTurn };
+    let mut stop = match turn.stop.clone() {
+        Some(Stop::ToolUse) if !turn.lawless => natural,
+        Some(stop) => stop,
+        None => natural,
+    };
+    if let Some(sequence) = stop_sequence(prompt, &mut parts) {
+        stop = Stop::StopSequence(sequence);
+    }
+    let mut cut = stop == Stop::MaxTokens && !parts.is_empty();
+    if limit(&mut parts, prompt.max_tokens) {
+        (stop, cut) = (Stop::MaxTokens, true);
+    }
+    if limit(&mut parts, room) {
+        (stop, cut) = (Stop::ContextWindow, true);
+    }
+    Lawful { parts, stop, cut }
+}
+
+/// Estimated output tokens: all, and those of thinking.
+pub(crate) fn output_tokens(parts: &[Part]) -> (u64, u64) {
+    let thinking = |p: &&Part| matches!(p, Part::Thinking(_) | Part::RedactedThinking);
+    let thought = parts.iter().filter(thinking).map(weight).sum();
+    (BASE_OUTPUT + parts.iter().map(weight).sum::<u64>(), thought)
+}
+
+fn weight(part: &Part) -> u64 {
+    match part {
+        Part::Text(text) | Part::Thinking(text) => tokens_of(text.len()),
+        Part::RedactedThinking => 16,
+        Part::Tool { name, input, .. } | Part::ServerTool { name, input } => {
+            tokens_of(name.len() + input.len())
+        }
+        Part::ServerResult { .. } => 0,
+    }
+}
+
+/// Off: none. `enabled`: a turn that opens a tool loop starts with thinking.
+fn thinking(prompt: &Prompt<'_>, parts: &mut Vec<Part>) {
+    let thinks = |p: &Part| matches!(p, Part::Thinking(_) | Part::RedactedThinking);
+    if prompt.thinking == Thinking::Off {
+        parts.retain(|p| !thinks(p));
+        return;
+    }
+    let opens = !prompt.open_loop().iter().any(|t| t.role == Role::Assistant);
+    let calls = parts.iter().any(Part::is_call);
+    if prompt.thinking == Thinking::Enabled && opens && calls && !parts.first().is_some_and(thinks)
+    {
+        parts.insert(0, Part::Thinking("Let me look.".to_owned()));
+    }
+}
+
+fn tool_choice(prompt: &Prompt<'_>, parts: &mut Vec<Part>) {
+    let mut calls = 0;
+    parts.retain(|part| match part {
+        Part::Tool { name, .. } => {
+            let named = match prompt.choice {
+                Choice::None => false,
+                Choice::Tool(forced) => name == forced,
+                Choice::Auto | Choice::Any => true,
+            };
+            calls += usize::from(named);
+            named && (prompt.parallel || calls == 1)
+        }
+        // Forcing works by beginning the call: no text comes before it.
+        Part::Text(_) => !matches!(prompt.choice, Choice::Any | Choice::Tool(_)),
+        _ => true,
+    });
+}
+
+/// Cuts the text at the first stop sequence; what follows it is never said.
+fn stop_sequence(prompt: &Prompt<'_>, parts: &mut Vec<Part>) -> Option<String> {
+    let sequences = prompt.body.get("stop_sequences")?.items();
+    for i in 0..parts.len() {
+        let Some(Part::Text(text)) = parts.get_mut(i) else { continue };
+        let first = sequences
+            .iter()
+            .filter_map(|s| s.as_str())
+            .filter_map(|s| text.find(s).map(|at| (at, s)))
+            .min_by_key(|(at, _)| *at);
+        if let Some((at, sequence)) = first {
+            text.truncate(at);
+            let keep = if at == 0 { i } else { i + 1 };
+            parts.truncate(keep);
+            return Some(sequence.to_owned());
+        }
+    }
+    None
+}
+
+/// Cuts the parts to that many tokens; true if anything was cut.
+fn limit(parts: &mut Vec<Part>, tokens: u64) -> bool {
+    let mut left = tokens;
+    for i in 0..parts.len() {
+        let Some(part) = parts.get_mut(i) else { break };
+        let need = weight(part);
+        if need <= left {
+            left -= need;
+            continue;
+        }
+        let bytes = usize::try_from(left * 4).unwrap_or(usize::MAX);
+        let keep = match part {
+            Part::Text(text) | Part::Thinking(text) => truncate(text, bytes),
+            Part::Tool { name, input, .. } | Part::ServerTool { name, input } => {
+                bytes > name.len() && truncate(input, bytes - name.len())
+            }
+            Part::RedactedThinking | Part::ServerResult { .. } => false,
+        };
+        parts.truncate(if keep { i + 1 } else { i });
+        return true;
+    }
+    false
+}
+
+/// Cuts at a character's edge; true if something other than white space is left.
+fn truncate(text: &mut String, bytes: usize) -> bool {
+    let mut at = bytes.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    text.truncate(at);
+    !text.trim().is_empty()
+}

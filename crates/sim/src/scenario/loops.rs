@@ -1,0 +1,72 @@
+//! Models that do not come to an end by themselves: all obey being told, but `stubborn` and
+//! `mute`, and no real model can call where `tool_choice` is `none`.
+
+use super::{Parameter, View};
+use crate::turn::{Part, Turn};
+
+const TOLD: &str = "I was told to answer now. I went in circles and have nothing better than this: \
+                    the calls I made kept giving the same.";
+
+/// The same call with the same arguments.
+pub(super) fn looper(view: &View<'_>, _: Option<Parameter>) -> Turn {
+    if view.must_answer() { view.answer(TOLD) } else { view.call(1) }
+}
+
+/// Two calls in turn.
+pub(super) fn alternator(view: &View<'_>, _: Option<Parameter>) -> Turn {
+    let n = 1 + (view.rounds.len() as u64 % 2);
+    if view.must_answer() { view.answer(TOLD) } else { view.call(n) }
+}
+
+/// One tool, new arguments each time.
+pub(super) fn sweeper(view: &View<'_>, _: Option<Parameter>) -> Turn {
+    if view.must_answer() {
+        return view.answer(format!(
+            "I went through {} places one by one and was told to answer before the end.",
+            view.rounds.len()
+        ));
+    }
+    view.call(1 + view.rounds.len() as u64)
+}
+
+/// The same question about a state, again and again; ends when the state changes.
+pub(super) fn poller(view: &View<'_>, _: Option<Parameter>) -> Turn {
+    let results: Vec<&str> = view.calls().map(|c| c.result.as_str()).collect();
+    let changed = results.windows(2).any(|pair| matches!(pair, [a, b] if a != b));
+    if view.must_answer() || changed {
+        let state = results.last().map_or("nothing", |last| last.lines().next().unwrap_or(""));
+        return view.answer(format!("After {} looks the state is: {state}", results.len()));
+    }
+    let input = |tool: &super::view::Tool<'_>| Turn::call(tool.name, tool.input(0));
+    let polls = ["status", "wait", "poll", "check", "list"];
+    view.tool_like(&polls).map_or_else(|| view.call(1), input)
+}
+
+/// Six calls at once, three times.
+pub(super) fn parallel(view: &View<'_>, _: Option<Parameter>) -> Turn {
+    if view.must_answer() || view.rounds.len() >= 3 {
+        let (calls, failed) = (view.calls().count(), view.calls().filter(|c| c.failed).count());
+        return view.answer(format!(
+            "I made {calls} calls in {} batches; {failed} of them failed.",
+            view.rounds.len()
+        ));
+    }
+    let first = 1 + 6 * view.rounds.len() as u64;
+    Turn::of((first..first + 6).flat_map(|n| view.call(n).parts).collect())
+}
+
+/// Calls on whatever it is told.
+pub(super) fn stubborn(view: &View<'_>, _: Option<Parameter>) -> Turn {
+    if view.can_call() {
+        return view.call(1 + view.rounds.len() as u64);
+    }
+    view.answer("Without tools I can only say that I was not finished.")
+}
+
+/// Calls on, and without tools says nothing.
+pub(super) fn mute(view: &View<'_>, _: Option<Parameter>) -> Turn {
+    if view.can_call() {
+        return view.call(1 + view.rounds.len() as u64);
+    }
+    Turn::of(Vec::<Part>::new())
+}

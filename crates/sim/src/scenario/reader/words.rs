@@ -1,0 +1,199 @@
+//! Search words of a question. No dictionary beyond the commonest English words.
+
+use super::evidence::Evidence;
+use std::fmt;
+
+/// Words that say nothing about what is sought.
+const COMMON: &[&str] = &[
+    "about",
+    "across",
+    "all",
+    "and",
+    "any",
+    "are",
+    "ask",
+    "been",
+    "but",
+    "can",
+    "could",
+    "did",
+    "does",
+    "each",
+    "every",
+    "file",
+    "files",
+    "find",
+    "folder",
+    "for",
+    "from",
+    "get",
+    "give",
+    "had",
+    "has",
+    "have",
+    "help",
+    "how",
+    "into",
+    "its",
+    "know",
+    "let",
+    "list",
+    "look",
+    "made",
+    "make",
+    "many",
+    "may",
+    "mention",
+    "mentioned",
+    "more",
+    "most",
+    "much",
+    "need",
+    "not",
+    "note",
+    "notes",
+    "now",
+    "our",
+    "out",
+    "over",
+    "please",
+    "read",
+    "said",
+    "say",
+    "says",
+    "search",
+    "see",
+    "should",
+    "show",
+    "some",
+    "summarise",
+    "summarize",
+    "tell",
+    "than",
+    "that",
+    "the",
+    "their",
+    "them",
+    "then",
+    "there",
+    "these",
+    "they",
+    "thing",
+    "things",
+    "this",
+    "those",
+    "through",
+    "use",
+    "used",
+    "using",
+    "was",
+    "were",
+    "what",
+    "when",
+    "where",
+    "which",
+    "who",
+    "why",
+    "will",
+    "with",
+    "would",
+    "write",
+    "written",
+    "you",
+    "your",
+];
+
+/// Most words worth searching for at once.
+const MOST: usize = 6;
+
+/// The search words of a question, shortened to their stems.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Words(Vec<String>);
+
+impl Words {
+    pub(super) fn of(question: &str) -> Self {
+        let mut words: Vec<String> = Vec::new();
+        for word in question.split(|c: char| !c.is_alphanumeric()) {
+            let word = word.to_lowercase();
+            if word.chars().count() < 3 || COMMON.contains(&word.as_str()) {
+                continue;
+            }
+            let stem = stem(&word);
+            if !words.contains(&stem) {
+                words.push(stem);
+            }
+        }
+        words.truncate(MOST);
+        Self(words)
+    }
+
+    /// One pattern for all of them; where there are none, for anything.
+    pub(super) fn all(&self) -> String {
+        if self.0.is_empty() { "\\w".to_owned() } else { self.0.join("|") }
+    }
+
+    /// Each alone, the longest first.
+    pub(super) fn singles(&self) -> impl Iterator<Item = String> {
+        let mut words = self.0.clone();
+        words.sort_by_key(|word| std::cmp::Reverse(word.len()));
+        words.into_iter()
+    }
+
+    /// The word seen least so far, if there is more than one.
+    pub(super) fn rarest(&self, evidence: &Evidence) -> Option<String> {
+        if self.0.len() < 2 {
+            return None;
+        }
+        self.0.iter().min_by_key(|word| evidence.count(word)).cloned()
+    }
+
+    /// How many of the words a text holds.
+    pub(super) fn score(&self, text: &str) -> usize {
+        let text = text.to_lowercase();
+        self.0.iter().filter(|word| text.contains(word.as_str())).count()
+    }
+}
+
+impl fmt::Display for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("anything of use");
+        }
+        for (i, word) in self.0.iter().enumerate() {
+            let before = match i {
+                0 => "",
+                _ if i + 1 == self.0.len() => " and ",
+                _ => ", ",
+            };
+            write!(f, "{before}“{word}”")?;
+        }
+        Ok(())
+    }
+}
+
+fn stem(word: &str) -> String {
+    for ending in ["ings", "ing", "ies", "ed", "es", "s"] {
+        if let Some(stem) = word.strip_suffix(ending)
+            && stem.chars().count() >= 4
+        {
+            return stem.to_owned();
+        }
+    }
+    word.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_gives_its_telling_words() {
+        for (question, all) in [
+            ("What do my notes say about deploying and rollbacks?", "deploy|rollback"),
+            ("Where is the Zürich offsite mentioned?", "zürich|offsite"),
+            ("what is this", "\\w"),
+        ] {
+            assert_eq!(Words::of(question).all(), all, "{question}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Models that say nothing, too little, half, or something that is not an answer.
+
+use super::{Parameter, View};
+use crate::json::Json;
+use crate::turn::{Part, Stop, Turn};
+
+const RECOVERED: &str = "Sorry, I had stopped without a word. What the tools gave is all I found, \
+                         and it answers the question as far as I can tell.";
+
+/// Calls once, then is silent until nudged.
+pub(super) fn empty(view: &View<'_>, parameter: Option<Parameter>) -> Turn {
+    silent(view, parameter, Turn::default())
+}
+
+/// Calls once, then says blanks until nudged.
+pub(super) fn whitespace(view: &View<'_>, parameter: Option<Parameter>) -> Turn {
+    silent(view, parameter, Turn::say("\n\n  "))
+}
+
+fn silent(view: &View<'_>, parameter: Option<Parameter>, silence: Turn) -> Turn {
+    if view.nudged && parameter != Some(Parameter::Never) {
+        return view.answer(RECOVERED);
+    }
+    let first = view.rounds.is_empty() && view.can_call() && !view.nudged;
+    if first { view.call(1) } else { silence }
+}
+
+/// Calls once, then an answer that is none.
+pub(super) fn trivial(view: &View<'_>, _: Option<Parameter>) -> Turn {
+    if view.rounds.is_empty() && !view.must_answer() { view.call(1) } else { view.answer("OK.") }
+}
+
+/// Writes a call as text and invents its result; real calls it makes none.
+pub(super) fn echo(view: &View<'_>, _: Option<Parameter>) -> Turn {
+    if view.attempt > 0 {
+        return view.answer("I had invented that result. I have not looked at anything yet.");
+    }
+    let name = view.any_tool().map_or("read_file", |tool| tool.name);
+    view.answer(format!(
+        "<use_tool>\n{{\"name\": \"{name}\", \"input\": {{\"path\": \"notes.md\"}}}}\n</use_tool>\n\
+         [Tool Result]\nThe notes say that everything is fine.\n\nEverything is fine."
+    ))
+}
+
+/// A cut text, then a cut call, then the whole call, then an answer.
+pub(super) fn truncator(view: &View<'_>, _: Option<Parameter>) -> Turn {
+    let long = "The first part of what I found is this: the notes begin with a list, and the list \
+                goes on until it stops in the middle of a";
+    match view.attempt {
+        _ if view.told => view.answer("It ends here, cut short by the limit."),
+        0 => Turn::say(long).stopping(Stop::MaxTokens),
+        1 if view.can_call() => cut_call(view),
+        _ if view.rounds.is_empty() && view.can_call() => view.call(1),
+        _ => view.answer(" sentence, which ends here. That is all there is."),
+    }
+}
+
+fn cut_call(view: &View<'_>) -> Turn {
+    let mut turn = view.call(1).stopping(Stop::MaxTokens);
+    for part in &mut turn.parts {
+        if let Part::Tool { input, .. } = part {
+            let half = (0..=input.len() / 2).rev().find(|at| input.is_char_boundary(*at));
+            input.truncate(half.unwrap_or(0));
+        }
+    }
+    turn
+}
+
+/// Pauses in a search of the provider's, twice unless told how often.
+pub(super) fn pause(view: &View<'_>, parameter: Option<Parameter>) -> Turn {
+    let times = match parameter {
+        Some(Parameter::Number(n)) => usize::try_from(n).unwrap_or(usize::MAX),
+        Some(Parameter::Always) => usize::MAX,
+        _ => 2,
+    };
+    let result = || Part::ServerResult {
+        kind: "web_search_tool_result".to_owned(),
+        content: Json::List(Vec::new()).text(),
+    };
+    let open: Vec<Part> = (view.paused > 0).then(result).into_iter().collect();
+    if view.paused >= times || view.told {
+        let answer = view.answer("The search is through; it found nothing of use.");
+        return Turn::of(open.into_iter().chain(answer.parts).collect());
+    }
+    let query = format!("{{\"query\":\"search {}\"}}", view.paused + 1);
+    let search = Part::ServerTool { name: "web_search".to_owned(), input: query };
+    let text = Part::text("Let me search for that.");
+    let first = (view.paused == 0).then_some(text);
+    Turn::of(open.into_iter().chain(first).chain([search]).collect()).stopping(Stop::PauseTurn)
+}
+
+/// Refuses, with or without a word.
+pub(super) fn refuser(_: &View<'_>, parameter: Option<Parameter>) -> Turn {
+    let turn = match parameter {
+        Some(Parameter::Text) => Turn::say("I can not help with that."),
+        _ => Turn::default(),
+    };
+    turn.stopping(Stop::Refusal)
+}

@@ -1,0 +1,307 @@
+//! What a scenario sees: the question, the rounds of calls since then, the tools there are, and
+//! whether it was told to answer. All of it is read from the request; only the counters are the
+//! simulator's.
+
+use crate::json::Json;
+use crate::request::{Block, Choice, Prompt, Role, Turn as Said, blocks};
+use crate::turn::Turn;
+use std::fmt::Write as _;
+
+/// Names of tools whose call is the answer.
+const ANSWER_TOOLS: &[&str] =
+    &["respond", "final_result", "attempt_completion", "StructuredOutput", "submit", "finish"];
+
+/// A request, as a scenario sees it.
+#[derive(Debug)]
+pub(crate) struct View<'a> {
+    /// The last human message.
+    pub(crate) question: String,
+    /// Calls and results since then.
+    pub(crate) rounds: Vec<Vec<Call<'a>>>,
+    pub(crate) tools: Vec<Tool<'a>>,
+    pub(crate) choice: Choice<'a>,
+    pub(crate) parallel: bool,
+    /// The last message says to answer now.
+    pub(crate) told: bool,
+    /// The last message says to finish the research.
+    pub(crate) warned: bool,
+    /// The last message nudges after a placeholder.
+    pub(crate) nudged: bool,
+    /// Server tool calls in the assistant turn that the request ends in.
+    pub(crate) paused: usize,
+    /// Requests of this run played before.
+    pub(crate) attempt: u64,
+    /// Requests of the simulator played before.
+    pub(crate) played: usize,
+}
+
+/// One call and its result.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) input: &'a Json,
+    /// The result's text, softland's own lines apart.
+    pub(crate) result: String,
+    pub(crate) failed: bool,
+}
+
+/// One declared tool.
+#[derive(Clone, Debug)]
+pub(crate) struct Tool<'a> {
+    pub(crate) name: &'a str,
+    properties: &'a [(String, Json)],
+    required: Vec<&'a str>,
+}
+
+static EMPTY: Json = Json::Map(Vec::new());
+
+impl<'a> View<'a> {
+    pub(crate) fn of(prompt: &Prompt<'a>, attempt: u64, played: usize) -> Self {
+        let human = last_human(prompt);
+        let last = prompt.turns.iter().rev().find(|t| t.role == Role::User);
+        let system = prompt.last().filter(|t| t.role == Role::System);
+        let said: String = [last, system].into_iter().flatten().map(all_text).collect();
+        let user_text = last.map(own_text).unwrap_or_default();
+        let open = prompt.last().filter(|t| t.role == Role::Assistant);
+        Self {
+            question: human.and_then(|i| prompt.turns.get(i)).map(own_text).unwrap_or_default(),
+            rounds: rounds(prompt.turns.get(human.map_or(0, |i| i + 1)..).unwrap_or(&[])),
+            tools: prompt.tools.iter().filter_map(Tool::read).collect(),
+            choice: prompt.choice,
+            parallel: prompt.parallel,
+            told: tells(&said),
+            warned: said.contains("Finish your research"),
+            nudged: system.is_some_and(|t| is_nudge(&own_text(t)))
+                || (is_nudge(&user_text) && !last.is_some_and(|t| t.has("tool_result"))),
+            paused: open.map_or(0, |t| t.blocks.iter().filter(|b| b.is("server_tool_use")).count()),
+            attempt,
+            played,
+        }
+    }
+
+    /// Index of the turn that holds the last human message.
+    pub(crate) fn human_at(prompt: &Prompt<'_>) -> Option<usize> {
+        last_human(prompt)
+    }
+
+    /// May call tools at all.
+    pub(crate) fn can_call(&self) -> bool {
+        !self.tools.is_empty() && self.choice != Choice::None
+    }
+
+    /// Must end now: told to, or no tool may be called.
+    pub(crate) fn must_answer(&self) -> bool {
+        self.told || !self.can_call()
+    }
+
+    pub(crate) fn calls(&self) -> impl Iterator<Item = &Call<'a>> {
+        self.rounds.iter().flatten()
+    }
+
+    /// A tool by what its name says it does.
+    pub(crate) fn tool_like(&self, names: &[&str]) -> Option<&Tool<'a>> {
+        let allowed = |tool: &&Tool<'a>| match self.choice {
+            Choice::Tool(forced) => tool.name == forced,
+            _ => true,
+        };
+        names.iter().find_map(|name| {
+            let like = |tool: &&Tool<'a>| {
+                tool.name.to_ascii_lowercase().replace(['_', '-'], "").contains(name)
+            };
+            self.tools.iter().filter(allowed).find(like)
+        })
+    }
+
+    /// The tool to misuse: the forced one, else one that reads, else any that is not an answer.
+    pub(crate) fn any_tool(&self) -> Option<&Tool<'a>> {
+        let plain = |t: &&Tool<'a>| !ANSWER_TOOLS.contains(&t.name);
+        match self.choice {
+            Choice::Tool(name) => self.tools.iter().find(|t| t.name == name),
+            _ => self
+                .tool_like(&["grep", "search", "read", "list", "glob", "get"])
+                .or_else(|| self.tools.iter().find(plain))
+                .or_else(|| self.tools.first()),
+        }
+    }
+
+    /// The final answer: a text, or the call of an answer tool where a call is forced.
+    pub(crate) fn answer(&self, text: impl Into<String>) -> Turn {
+        let text = text.into();
+        let tool = match self.choice {
+            Choice::Auto | Choice::None => return Turn::say(text),
+            Choice::Tool(name) => self.tools.iter().find(|t| t.name == name),
+            Choice::Any => self
+                .tools
+                .iter()
+                .find(|t| ANSWER_TOOLS.contains(&t.name))
+                .or_else(|| self.any_tool()),
+        };
+        match tool {
+            Some(tool) => Turn::call(tool.name, tool.answer_input(&text)),
+            None => Turn::say(text),
+        }
+    }
+
+    /// A call of any tool, or the answer where there is none; `n` varies the arguments.
+    pub(crate) fn call(&self, n: u64) -> Turn {
+        match self.any_tool() {
+            Some(tool) if self.choice != Choice::None => Turn::call(tool.name, tool.input(n)),
+            _ => self.answer("There is no tool I may use."),
+        }
+    }
+}
+
+impl<'a> Tool<'a> {
+    fn read(json: &'a Json) -> Option<Self> {
+        let custom = matches!(json.str_at("type"), None | Some("custom"));
+        let schema = json.get("input_schema").unwrap_or(&EMPTY);
+        let required = schema.get("required").map_or(&[][..], Json::items);
+        custom.then_some(Self {
+            name: json.str_at("name")?,
+            properties: schema.get("properties").map_or(&[], Json::entries),
+            required: required.iter().filter_map(Json::as_str).collect(),
+        })
+    }
+
+    /// The property that one of these names fits best, or the first that is required.
+    pub(crate) fn property(&self, names: &[&str]) -> Option<&'a str> {
+        let like = |name: &&str| {
+            self.properties.iter().map(|(key, _)| key.as_str()).find(|key| key.contains(*name))
+        };
+        names.iter().find_map(|n| like(n)).or_else(|| self.required.first().copied())
+    }
+
+    pub(crate) fn has(&self, property: &str) -> bool {
+        self.properties.iter().any(|(key, _)| key == property)
+    }
+
+    /// Arguments that fit the schema, different for each `n`.
+    pub(crate) fn input(&self, n: u64) -> String {
+        self.fill(|key, schema| value(key, schema, n))
+    }
+
+    fn answer_input(&self, text: &str) -> String {
+        self.fill(|key, schema| match schema.str_at("type") {
+            None | Some("string") if schema.get("enum").is_none() => text.into(),
+            _ => value(key, schema, 1),
+        })
+    }
+
+    fn fill(&self, make: impl Fn(&str, &Json) -> Json) -> String {
+        let mut names: Vec<&str> = self.required.clone();
+        if names.is_empty() {
+            names.extend(self.properties.first().map(|(key, _)| key.as_str()));
+        }
+        let schema = |name: &str| {
+            self.properties.iter().find(|(key, _)| key == name).map_or(&EMPTY, |(_, s)| s)
+        };
+        let made = names.into_iter().map(|n| (n.to_owned(), make(n, schema(n)))).collect();
+        Json::Map(made).text()
+    }
+}
+
+fn value(key: &str, schema: &Json, n: u64) -> Json {
+    if let Some(first) = schema.get("enum").and_then(|e| e.items().first()) {
+        return first.clone();
+    }
+    match schema.str_at("type") {
+        Some("integer" | "number") => Json::from(n),
+        Some("boolean") => Json::Bool(false),
+        Some("array") => Json::List(Vec::new()),
+        Some("object") => Json::Map(Vec::new()),
+        _ if key.contains("path") || key.contains("file") || key.contains("dir") => {
+            if n == 0 {
+                ".".into()
+            } else {
+                format!("notes-{n}.md").into()
+            }
+        }
+        _ => format!("topic {n}").into(),
+    }
+}
+
+/// The user message that continues a cut text.
+const CONTINUE: &str = "Continue exactly where you stopped.";
+
+fn is_nudge(text: &str) -> bool {
+    text.to_ascii_lowercase().contains("please continue")
+}
+
+/// Softland's ask, and anything that says the same.
+fn tells(text: &str) -> bool {
+    text.contains("nswer now") || text.contains("final answer now")
+}
+
+fn own_text(turn: &Said<'_>) -> String {
+    let texts: Vec<&str> = turn.blocks.iter().filter(|b| b.is("text")).map(|b| b.text).collect();
+    texts.join("\n")
+}
+
+fn all_text(turn: &Said<'_>) -> String {
+    let mut out = own_text(turn);
+    for block in turn.blocks.iter().filter(|b| b.is("tool_result")) {
+        out.push('\n');
+        out.push_str(&result_text(block));
+    }
+    out
+}
+
+fn result_text(block: &Block<'_>) -> String {
+    let mut out = String::new();
+    let content = block.get("content").map(|c| blocks(c, 0)).unwrap_or_default();
+    for inner in content.iter().filter(|b| b.is("text")) {
+        let _ = writeln!(out, "{}", inner.text);
+    }
+    out
+}
+
+/// The last user message that is neither results nor a nudge or continuation.
+fn last_human(prompt: &Prompt<'_>) -> Option<usize> {
+    prompt.turns.iter().rposition(|t| {
+        let text = own_text(t);
+        t.role == Role::User
+            && !t.has("tool_result")
+            && text.trim() != CONTINUE
+            && !(is_nudge(&text) && text.len() < 40)
+    })
+}
+
+fn rounds<'a>(turns: &[Said<'a>]) -> Vec<Vec<Call<'a>>> {
+    let mut rounds = Vec::new();
+    for pair in turns.windows(2) {
+        let [said, results] = pair else { continue };
+        let round: Vec<Call<'a>> = said
+            .blocks
+            .iter()
+            .filter(|b| b.is("tool_use"))
+            .filter_map(|b| call(b, results))
+            .collect();
+        if !round.is_empty() {
+            rounds.push(round);
+        }
+    }
+    rounds
+}
+
+fn call<'a>(block: &Block<'a>, results: &Said<'a>) -> Option<Call<'a>> {
+    let id = block.str_at("id");
+    let result = results.blocks.iter().find(|b| b.str_at("tool_use_id") == id)?;
+    let lines = result_text(result);
+    let kept: Vec<&str> = lines.lines().filter(|line| !is_softland(line)).collect();
+    Some(Call {
+        name: block.get("name").and_then(Json::as_str)?,
+        input: block.get("input").unwrap_or(&EMPTY),
+        result: kept.join("\n"),
+        failed: result.get("is_error").and_then(Json::as_bool) == Some(true),
+    })
+}
+
+/// Lines that the harness adds to results: they are not what a tool found.
+fn is_softland(line: &str) -> bool {
+    let line = line.trim();
+    line.ends_with("calls remaining")
+        || line.ends_with("call remaining")
+        || line.ends_with("other tools remain")
+        || line.contains("limit reached (")
+        || line.starts_with("About 10% of the ")
+}

@@ -1,0 +1,27 @@
+//! Anthropic Messages: requests, streams, whole responses, errors and usage.
+//!
+//! [`Request`] is a view into a request body, [`Splice`] edits that body in place,
+//! [`Event`] is one event of a response stream, [`Assembler`] folds events into a [`Message`],
+//! and [`respond`] writes responses of our own. Facts about the API come from the vendor's
+//! documentation and SDK types and from recordings of it.
+
+mod edit;
+mod error;
+mod message;
+mod request;
+pub mod respond;
+mod stream;
+mod usage;
+
+pub use edit::{Splice, SpliceError};
+pub use error::{ApiError, Blame, ErrorKind};
+pub use message::{
+    AssembleError, Assembler, Block, End, Extra, Finished, Message, MessageError, Stop,
+};
+pub use request::{
+    BlockKind, Content, Message as RequestMessage, Part, Request, RequestError, ResultContent,
+    Role, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceKind, ToolResult, Tools,
+    Block as RequestBlock, MaxTokens, Messages,
+};
+pub use stream::{BlockStart, BlockStartKind, Event, MessageDelta, MessageStart};
+pub use usage::{Iteration, Tokens, Usage, UsageUpdate};

@@ -1,0 +1,167 @@
+//! A finished response: its blocks, why it ended and what it used.
+//!
+//! [`Message::from_json`] reads a whole response, [`Assembler`] folds the events of a stream; the
+//! same answer gives equal messages either way, but for the spelling of a call's input, which is
+//! kept as received. A [`Block`] writes itself as it must go back in the next request. What the
+//! answer means (empty, final, truncated) is not decided here.
+
+mod assemble;
+mod block;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+pub use assemble::{AssembleError, Assembler, End, Finished};
+pub use block::{Block, Extra};
+
+use super::{stream::blocks, usage::{Usage, UsageUpdate}};
+use crate::json::{self, Cursor, Kind};
+
+/// A response of the model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Message {
+    /// The response's id.
+    pub id: String,
+    /// The model that answered.
+    pub model: String,
+    /// The content, in order.
+    pub blocks: Vec<Block>,
+    /// Why it ended; `None` where the response does not say, as when a stream is cut.
+    pub stop: Option<Stop>,
+    /// The stop sequence met.
+    pub stop_sequence: Option<String>,
+    /// Details of a refusal: a JSON object as received.
+    pub stop_details: Option<String>,
+    /// What it used.
+    pub usage: Usage,
+}
+
+/// `stop_reason`
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stop {
+    /// `end_turn`
+    EndTurn,
+    /// `max_tokens`
+    MaxTokens,
+    /// `stop_sequence`
+    StopSequence,
+    /// `tool_use`
+    ToolUse,
+    /// `pause_turn`: send the content back as it is to go on.
+    PauseTurn,
+    /// `refusal`
+    Refusal,
+    /// `model_context_window_exceeded`
+    ContextWindowExceeded,
+    /// `compaction` (beta)
+    Compaction,
+    /// A reason this module does not know.
+    Other(String),
+}
+
+impl Stop {
+    /// The reason that the API calls `name`.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        match name {
+            "end_turn" => Self::EndTurn,
+            "max_tokens" => Self::MaxTokens,
+            "stop_sequence" => Self::StopSequence,
+            "tool_use" => Self::ToolUse,
+            "pause_turn" => Self::PauseTurn,
+            "refusal" => Self::Refusal,
+            "model_context_window_exceeded" => Self::ContextWindowExceeded,
+            "compaction" => Self::Compaction,
+            other => Self::Other(other.to_owned()),
+        }
+    }
+
+    /// The API's name for the reason.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::EndTurn => "end_turn",
+            Self::MaxTokens => "max_tokens",
+            Self::StopSequence => "stop_sequence",
+            Self::ToolUse => "tool_use",
+            Self::PauseTurn => "pause_turn",
+            Self::Refusal => "refusal",
+            Self::ContextWindowExceeded => "model_context_window_exceeded",
+            Self::Compaction => "compaction",
+            Self::Other(name) => name,
+        }
+    }
+}
+
+/// Why a body is not a response of the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MessageError {
+    /// Not JSON.
+    Json(json::Error),
+    /// JSON, but without a `content` list: perhaps an error body.
+    NoContent,
+}
+
+impl fmt::Display for MessageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Json(error) => write!(f, "the response is {error}"),
+            Self::NoContent => f.write_str("the response has no `content` list"),
+        }
+    }
+}
+
+impl std::error::Error for MessageError {}
+
+impl From<json::Error> for MessageError {
+    fn from(error: json::Error) -> Self {
+        Self::Json(error)
+    }
+}
+
+impl Message {
+    /// Reads a whole, non-streamed response.
+    ///
+    /// # Errors
+    /// When it is not JSON or has no `content` list.
+    pub fn from_json(body: &[u8]) -> Result<Self, MessageError> {
+        let mut cursor = Cursor::from_bytes(body)?;
+        let mut message = Self::default();
+        let mut content = None;
+        cursor.members(|cursor, member| {
+            match &*member.key.unescape() {
+                "content" => content = blocks(cursor)?,
+                key => message.read_member(key, cursor)?,
+            }
+            Ok::<_, json::Error>(())
+        })?;
+        cursor.end()?;
+        let content = content.ok_or(MessageError::NoContent)?;
+        message.blocks = content.iter().map(Block::whole).collect();
+        Ok(message)
+    }
+
+    fn read_member(&mut self, key: &str, cursor: &mut Cursor<'_>) -> Result<(), json::Error> {
+        match key {
+            "id" => self.id = text(cursor)?.unwrap_or_default(),
+            "model" => self.model = text(cursor)?.unwrap_or_default(),
+            "stop_reason" => self.stop = text(cursor)?.map(|name| Stop::named(&name)),
+            "stop_sequence" => self.stop_sequence = text(cursor)?,
+            "stop_details" => {
+                let present = cursor.peek()? != Kind::Null;
+                let raw = cursor.skip_value()?.of(cursor.text());
+                self.stop_details = present.then(|| raw.to_owned());
+            }
+            "usage" => self.usage.update(&UsageUpdate::read(cursor)?),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn text(cursor: &mut Cursor<'_>) -> Result<Option<String>, json::Error> {
+    Ok(cursor.string_or_skip()?.map(|(text, _)| text.unescape().into_owned()))
+}

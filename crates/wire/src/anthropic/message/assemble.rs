@@ -1,0 +1,351 @@
+//! Folding the events of a stream into a message.
+
+use std::{collections::BTreeMap, fmt};
+
+use super::{
+    Message, Stop,
+    block::{Block, Extra, each_member, stream_input},
+};
+use crate::{
+    anthropic::stream::{BlockStart, Event, MessageDelta, MessageStart},
+    json::{Str, write_str},
+};
+
+/// Folds events into a [`Message`], within a bound.
+///
+/// Broken upstreams are met with the least loss:
+/// - A second `message_start` before any block is the same message announced again. Behind blocks
+///   it is a second message spliced into the stream (a proxy retried in silence): its blocks are
+///   appended behind those there are, and so are blocks whose index begins a second time. The
+///   first id and model stay; both cases count in [`Finished::restarts`].
+/// - Text or thinking for an index that never began opens a block; any other delta that does not
+///   fit its block is left out. Both count in [`Finished::strays`].
+/// - What follows an `error` event or `message_stop` is left out and counts there too, but for a
+///   restart, and for pings.
+/// - A call whose block was not closed is incomplete, whatever its input looks like.
+#[derive(Clone, Debug)]
+pub struct Assembler {
+    message: Message,
+    open: Vec<Building>,
+    /// Position in `open` of the newest block of each index.
+    by_index: BTreeMap<u32, usize>,
+    end: End,
+    started: bool,
+    restarts: u32,
+    strays: u32,
+    bytes: usize,
+    limit: usize,
+    failed: Option<AssembleError>,
+}
+
+/// A block under way.
+#[derive(Clone, Debug)]
+struct Building {
+    block: Block,
+    /// The concatenated `partial_json`.
+    json: String,
+    citations: Vec<String>,
+    closed: bool,
+}
+
+/// A stream folded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// The message, as far as it came.
+    pub message: Message,
+    /// How the stream ended.
+    pub end: End,
+    /// How often the stream began anew.
+    pub restarts: u32,
+    /// How many events had no place.
+    pub strays: u32,
+}
+
+/// How a stream ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// With `message_stop`.
+    Stop,
+    /// Without it: the connection was cut.
+    Cut,
+    /// With an `error` event.
+    Error {
+        /// The error's type.
+        kind: String,
+        /// The error's message.
+        message: String,
+    },
+}
+
+/// Why a stream cannot be folded further. The assembler stays in this state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AssembleError {
+    /// The message is larger than the limit.
+    TooLarge {
+        /// The limit, in bytes.
+        limit: usize,
+    },
+}
+
+impl fmt::Display for AssembleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLarge { limit } => {
+                write!(f, "the streamed message is larger than the {limit} bytes allowed")
+            }
+        }
+    }
+}
+
+impl std::error::Error for AssembleError {}
+
+/// What a block costs in memory beside its text, counted against the limit.
+const BLOCK_COST: usize = 256;
+
+impl Assembler {
+    /// An assembler for messages of at most `limit_bytes`.
+    #[must_use]
+    pub fn new(limit_bytes: usize) -> Self {
+        Self {
+            message: Message::default(),
+            open: Vec::new(),
+            by_index: BTreeMap::new(),
+            end: End::Cut,
+            started: false,
+            restarts: 0,
+            strays: 0,
+            bytes: 0,
+            limit: limit_bytes,
+            failed: None,
+        }
+    }
+
+    /// Takes the next event.
+    ///
+    /// # Errors
+    /// [`AssembleError`], again at every later call; the message stays as it was before.
+    pub fn push(&mut self, event: &Event<'_>) -> Result<(), AssembleError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        self.grow(size(event))?;
+        if self.end != End::Cut && !matches!(event, Event::MessageStart(_) | Event::Ping) {
+            self.strays += 1;
+            return Ok(());
+        }
+        match event {
+            Event::MessageStart(start) => self.start(start),
+            Event::BlockStart { index, block } => self.begin(*index, block),
+            Event::MessageDelta(delta) => self.message_delta(delta),
+            Event::MessageStop => self.end = End::Stop,
+            Event::Error { kind, message } => {
+                let (kind, message) = (kind.unescape().into_owned(), message.unescape().into_owned());
+                self.end = End::Error { kind, message };
+            }
+            Event::Ping | Event::Unknown { .. } => {}
+            _ => {
+                let placed = event.index().is_some_and(|index| self.delta(index, event));
+                self.strays += u32::from(!placed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether `message_stop` or an `error` event came.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        self.end != End::Cut
+    }
+
+    /// The message as far as it came. To be called at the end of the stream, however it ended.
+    #[must_use]
+    pub fn finish(mut self) -> Finished {
+        let open = std::mem::take(&mut self.open);
+        self.message.blocks = open.into_iter().map(Building::into_block).collect();
+        Finished {
+            message: self.message,
+            end: self.end,
+            restarts: self.restarts,
+            strays: self.strays,
+        }
+    }
+
+    fn grow(&mut self, bytes: usize) -> Result<(), AssembleError> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes > self.limit {
+            let error = AssembleError::TooLarge { limit: self.limit };
+            self.failed = Some(error);
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, start: &MessageStart<'_>) {
+        if self.started {
+            self.restarts += 1;
+            self.by_index.clear();
+            self.end = End::Cut;
+            self.message.stop = None;
+            self.message.stop_sequence = None;
+            self.message.stop_details = None;
+        } else {
+            self.message.id = start.id.unescape().into_owned();
+            self.message.model = start.model.unescape().into_owned();
+        }
+        self.started = true;
+        self.message.usage.update(&start.usage);
+        self.stop(start.stop_reason, start.stop_sequence);
+        for (index, block) in (0..).zip(&start.content) {
+            self.place(index, Block::whole(block), true);
+        }
+    }
+
+    fn stop(&mut self, reason: Option<Str<'_>>, sequence: Option<Str<'_>>) {
+        if let Some(reason) = reason {
+            self.message.stop = Some(Stop::named(&reason.unescape()));
+        }
+        if let Some(sequence) = sequence {
+            self.message.stop_sequence = Some(sequence.unescape().into_owned());
+        }
+    }
+
+    fn begin(&mut self, index: u32, start: &BlockStart<'_>) {
+        self.restarts += u32::from(self.by_index.contains_key(&index));
+        self.place(index, Block::begin(start), false);
+    }
+
+    fn place(&mut self, index: u32, block: Block, closed: bool) {
+        self.by_index.insert(index, self.open.len());
+        self.open.push(Building {
+            block,
+            json: String::new(),
+            citations: Vec::new(),
+            closed,
+        });
+    }
+
+    fn message_delta(&mut self, delta: &MessageDelta<'_>) {
+        self.stop(delta.stop_reason, delta.stop_sequence);
+        if let Some(details) = delta.stop_details {
+            self.message.stop_details = Some(details.to_owned());
+        }
+        self.message.usage.update(&delta.usage);
+    }
+
+    /// Adds a block's event to its block. False if it has no place there.
+    fn delta(&mut self, index: u32, event: &Event<'_>) -> bool {
+        let known = self.by_index.get(&index).copied();
+        match known.and_then(|at| self.open.get_mut(at)) {
+            Some(building) => building.add(event),
+            None => {
+                self.open_stray(index, event);
+                false
+            }
+        }
+    }
+
+    /// Opens a block for text or thinking that no start announced.
+    fn open_stray(&mut self, index: u32, event: &Event<'_>) {
+        let block = match event {
+            Event::TextDelta { text, .. } => {
+                Block::Text { text: text.unescape().into_owned(), extra: Extra::new() }
+            }
+            Event::ThinkingDelta { text, .. } => Block::Thinking {
+                thinking: text.unescape().into_owned(),
+                signature: String::new(),
+                extra: Extra::new(),
+            },
+            _ => return,
+        };
+        self.place(index, block, false);
+    }
+}
+
+impl Building {
+    /// Adds an event to the block. False if it does not fit.
+    fn add(&mut self, event: &Event<'_>) -> bool {
+        match (event, &mut self.block) {
+            (Event::TextDelta { text: more, .. }, Block::Text { text, .. }) => more.push_to(text),
+            (Event::ThinkingDelta { text: more, .. }, Block::Thinking { thinking, .. }) => {
+                more.push_to(thinking);
+            }
+            (Event::SignatureDelta { signature: s, .. }, Block::Thinking { signature, .. }) => {
+                *signature = s.unescape().into_owned();
+            }
+            (Event::InputJsonDelta { partial_json, .. }, Block::ToolUse { .. }) => {
+                partial_json.push_to(&mut self.json);
+            }
+            (Event::CitationsDelta { citation, .. }, Block::Text { .. }) => {
+                self.citations.push((*citation).to_owned());
+            }
+            (Event::OtherDelta { kind, raw: delta, .. }, Block::Other { raw, .. })
+                if *kind == "compaction_delta" =>
+            {
+                *raw = merged(raw, delta);
+            }
+            (Event::BlockStop { .. }, _) => self.closed = true,
+            _ => return false,
+        }
+        true
+    }
+
+    fn into_block(mut self) -> Block {
+        if self.closed {
+            self.block.close(&self.json);
+        } else if let Block::ToolUse { input, .. } = &mut self.block {
+            stream_input(input, &self.json);
+        }
+        if let (Block::Text { extra, .. }, false) = (&mut self.block, self.citations.is_empty()) {
+            let list = extra.entry("citations".to_owned()).or_default();
+            *list = with_elements(list, &self.citations);
+        }
+        self.block
+    }
+}
+
+/// What an event adds to the memory held, in bytes.
+fn size(event: &Event<'_>) -> usize {
+    match event {
+        Event::MessageStart(start) => start.raw.len(),
+        Event::BlockStart { block, .. } => block.raw.len() + BLOCK_COST,
+        Event::TextDelta { text, .. } | Event::ThinkingDelta { text, .. } => text.raw().len(),
+        Event::SignatureDelta { signature, .. } => signature.raw().len(),
+        Event::InputJsonDelta { partial_json, .. } => partial_json.raw().len(),
+        Event::CitationsDelta { citation, .. } => citation.len() + BLOCK_COST,
+        Event::OtherDelta { raw, .. } => raw.len(),
+        Event::MessageDelta(delta) => delta.stop_details.map_or(0, str::len),
+        Event::Error { kind, message } => kind.raw().len() + message.raw().len(),
+        Event::BlockStop { .. } | Event::MessageStop | Event::Ping | Event::Unknown { .. } => 0,
+    }
+}
+
+/// The JSON list `list`, or an empty one if it is none, with further elements.
+fn with_elements(list: &str, more: &[String]) -> String {
+    let inner = list.trim().strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let inner = inner.map(str::trim).filter(|inner| !inner.is_empty());
+    let all: Vec<&str> = inner.into_iter().chain(more.iter().map(String::as_str)).collect();
+    format!("[{}]", all.join(","))
+}
+
+/// The object `block` with the members of `delta`, its type apart, set.
+fn merged(block: &str, delta: &str) -> String {
+    let mut members: Vec<(String, String)> = Vec::new();
+    each_member(block, |key, value| members.push((key.to_owned(), value.to_owned())));
+    each_member(delta, |key, value| {
+        if key == "type" {
+            return;
+        }
+        members.retain(|(name, _)| name != key);
+        members.push((key.to_owned(), value.to_owned()));
+    });
+    let mut out = Vec::new();
+    for (name, value) in &members {
+        out.push(if out.is_empty() { b'{' } else { b',' });
+        write_str(&mut out, name);
+        out.push(b':');
+        out.extend_from_slice(value.as_bytes());
+    }
+    out.push(b'}');
+    String::from_utf8(out).unwrap_or_else(|_| block.to_owned())
+}

@@ -1,0 +1,222 @@
+//! One block of a response, and how it goes back.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    anthropic::stream::{BlockStart, BlockStartKind},
+    json::{Cursor, Error, Span, write_str},
+};
+
+/// Members of a block beyond those this crate reads, by name, each value as received: `citations`,
+/// `caller` and whatever comes next.
+pub type Extra = BTreeMap<String, String>;
+
+/// One content block of a response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Block {
+    /// `text`
+    Text {
+        /// The text.
+        text: String,
+        /// Further members.
+        extra: Extra,
+    },
+    /// `thinking`
+    Thinking {
+        /// The thinking, empty where its display is omitted.
+        thinking: String,
+        /// What lets the API verify it; goes back unchanged.
+        signature: String,
+        /// Further members.
+        extra: Extra,
+    },
+    /// `redacted_thinking`
+    Redacted {
+        /// The encrypted thinking; goes back unchanged.
+        data: String,
+        /// Further members.
+        extra: Extra,
+    },
+    /// `tool_use`, `server_tool_use` or `mcp_tool_use`.
+    ToolUse {
+        /// The call's id.
+        id: String,
+        /// The tool's name.
+        name: String,
+        /// The input: JSON text as received, `{}` where there was none.
+        input: String,
+        /// Whether the input is whole: the block was closed and the input is a JSON object that
+        /// every parser takes. An incomplete call is never to be run.
+        complete: bool,
+        /// Whether the provider runs it.
+        server: bool,
+        /// The block's `type`.
+        kind: String,
+        /// Further members.
+        extra: Extra,
+    },
+    /// Any other block.
+    Other {
+        /// The block's `type`.
+        kind: String,
+        /// The block: a JSON object as received.
+        raw: String,
+    },
+}
+
+impl Block {
+    /// Appends the block as JSON, as it goes back to the API: thinking with its signature, inputs
+    /// and unknown blocks byte for byte. The input of an incomplete call, which is no JSON object,
+    /// is wrapped as `{"INVALID_JSON": "…"}`.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Text { text, extra } => {
+                write_object(out, "text", &[("text", text)], extra);
+            }
+            Self::Thinking { thinking, signature, extra } => {
+                let members = [("thinking", thinking.as_str()), ("signature", signature)];
+                write_object(out, "thinking", &members, extra);
+            }
+            Self::Redacted { data, extra } => {
+                write_object(out, "redacted_thinking", &[("data", data)], extra);
+            }
+            Self::ToolUse { id, name, input, kind, extra, .. } => {
+                open_object(out, kind, &[("id", id), ("name", name)]);
+                write_input(out, input);
+                close_object(out, extra);
+            }
+            Self::Other { raw, .. } => out.extend_from_slice(raw.as_bytes()),
+        }
+    }
+
+    /// The block that a start, whole or not, describes.
+    pub(super) fn begin(start: &BlockStart<'_>) -> Self {
+        match start.kind {
+            BlockStartKind::Text { text } => {
+                Self::Text { text: owned(text), extra: extra(start.raw, &["type", "text"]) }
+            }
+            BlockStartKind::Thinking { thinking, signature } => Self::Thinking {
+                thinking: owned(thinking),
+                signature: owned(signature),
+                extra: extra(start.raw, &["type", "thinking", "signature"]),
+            },
+            BlockStartKind::Redacted { data } => {
+                Self::Redacted { data: owned(data), extra: extra(start.raw, &["type", "data"]) }
+            }
+            BlockStartKind::ToolUse { id, name, input, server } => Self::ToolUse {
+                id: owned(id),
+                name: owned(name),
+                input: if input.is_empty() { "{}".to_owned() } else { input.to_owned() },
+                complete: false,
+                server,
+                kind: type_of(start.raw),
+                extra: extra(start.raw, &["type", "id", "name", "input"]),
+            },
+            BlockStartKind::Other { kind } => {
+                Self::Other { kind: owned(kind), raw: start.raw.to_owned() }
+            }
+        }
+    }
+
+    /// The block of a whole response.
+    pub(super) fn whole(start: &BlockStart<'_>) -> Self {
+        let mut block = Self::begin(start);
+        block.close("");
+        block
+    }
+
+    /// Ends the block: `streamed` input, if there is any, replaces that of the start, and a call's
+    /// input is judged.
+    pub(super) fn close(&mut self, streamed: &str) {
+        if let Self::ToolUse { input, complete, .. } = self {
+            stream_input(input, streamed);
+            *complete = is_object(input);
+        }
+    }
+}
+
+/// Puts the streamed input in the place of the start's, unless nothing was streamed.
+pub(super) fn stream_input(input: &mut String, streamed: &str) {
+    if !streamed.trim().is_empty() {
+        streamed.clone_into(input);
+    }
+}
+
+/// Whether `input` is a JSON object to the strictest reader: what a tool is run with is parsed
+/// again, and what goes back is parsed by the API, so this crate's own leniency will not do.
+fn is_object(input: &str) -> bool {
+    serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(input).is_ok()
+}
+
+fn owned(text: crate::json::Str<'_>) -> String {
+    text.unescape().into_owned()
+}
+
+fn type_of(raw: &str) -> String {
+    let mut found = String::new();
+    each_member(raw, |key, value| {
+        if key == "type" {
+            let parsed = Cursor::new(value).string();
+            found = parsed.map(|(text, _)| owned(text)).unwrap_or_default();
+        }
+    });
+    found
+}
+
+/// The members of `raw` that are not among `known`.
+fn extra(raw: &str, known: &[&str]) -> Extra {
+    let mut extra = Extra::new();
+    each_member(raw, |key, value| {
+        if !known.contains(&key) {
+            extra.insert(key.to_owned(), value.to_owned());
+        }
+    });
+    extra
+}
+
+/// Calls `each` with the name and raw value of every member of an object that was scanned before.
+pub(super) fn each_member(raw: &str, mut each: impl FnMut(&str, &str)) {
+    // It was scanned before, so there is no error to report.
+    let _: Result<Span, Error> = Cursor::new(raw).members(|cursor, member| {
+        let value = cursor.skip_value()?.of(raw);
+        each(&member.key.unescape(), value);
+        Ok(())
+    });
+}
+
+fn write_object(out: &mut Vec<u8>, kind: &str, members: &[(&str, &str)], extra: &Extra) {
+    open_object(out, kind, members);
+    close_object(out, extra);
+}
+
+fn open_object(out: &mut Vec<u8>, kind: &str, members: &[(&str, &str)]) {
+    out.extend_from_slice(br#"{"type":"#);
+    write_str(out, kind);
+    for (name, value) in members {
+        out.push(b',');
+        write_str(out, name);
+        out.push(b':');
+        write_str(out, value);
+    }
+}
+
+fn close_object(out: &mut Vec<u8>, extra: &Extra) {
+    for (name, value) in extra {
+        out.push(b',');
+        write_str(out, name);
+        out.push(b':');
+        out.extend_from_slice(value.as_bytes());
+    }
+    out.push(b'}');
+}
+
+fn write_input(out: &mut Vec<u8>, input: &str) {
+    out.extend_from_slice(br#","input":"#);
+    if is_object(input) {
+        out.extend_from_slice(input.as_bytes());
+    } else {
+        out.extend_from_slice(br#"{"INVALID_JSON":"#);
+        write_str(out, input);
+        out.push(b'}');
+    }
+}

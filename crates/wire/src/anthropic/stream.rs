@@ -1,0 +1,216 @@
+//! The events of a response stream, typed and borrowed.
+//!
+//! [`Event::decode`] reads the data of one server-sent event in one pass over its bytes, in any
+//! order of keys. Strings stay as they are in the JSON until they are asked for. Unknown events,
+//! blocks and deltas come out as such, never as errors. It keeps no state: what events add up to
+//! is the [`Assembler`](super::Assembler)'s business.
+
+mod fields;
+
+pub(super) use fields::blocks;
+#[cfg(test)]
+mod tests;
+
+use fields::Fields;
+
+use super::usage::UsageUpdate;
+use crate::json::{Cursor, Error, Str};
+
+/// One event of a response stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// `message_start`
+    MessageStart(Box<MessageStart<'a>>),
+    /// `content_block_start`
+    BlockStart {
+        /// The block's index.
+        index: u32,
+        /// The block as it begins.
+        block: BlockStart<'a>,
+    },
+    /// A `text_delta`.
+    TextDelta {
+        /// The block's index.
+        index: u32,
+        /// More text.
+        text: Str<'a>,
+    },
+    /// A `thinking_delta`.
+    ThinkingDelta {
+        /// The block's index.
+        index: u32,
+        /// More thinking; empty where its display is omitted.
+        text: Str<'a>,
+    },
+    /// A `signature_delta`.
+    SignatureDelta {
+        /// The block's index.
+        index: u32,
+        /// The signature of the thinking block, whole.
+        signature: Str<'a>,
+    },
+    /// An `input_json_delta`.
+    InputJsonDelta {
+        /// The block's index.
+        index: u32,
+        /// More of the call's input, a piece of JSON text.
+        partial_json: Str<'a>,
+    },
+    /// A `citations_delta`.
+    CitationsDelta {
+        /// The block's index.
+        index: u32,
+        /// One citation, a JSON object as received.
+        citation: &'a str,
+    },
+    /// Any other delta.
+    OtherDelta {
+        /// The block's index.
+        index: u32,
+        /// The delta's type.
+        kind: Str<'a>,
+        /// The delta object as received.
+        raw: &'a str,
+    },
+    /// `content_block_stop`
+    BlockStop {
+        /// The block's index.
+        index: u32,
+    },
+    /// `message_delta`
+    MessageDelta(Box<MessageDelta<'a>>),
+    /// `message_stop`
+    MessageStop,
+    /// `ping`
+    Ping,
+    /// `error`, in the middle of a stream: nothing follows.
+    Error {
+        /// The error's type, such as `overloaded_error`.
+        kind: Str<'a>,
+        /// The error's message.
+        message: Str<'a>,
+    },
+    /// An event this module does not know, or one of a known type without what it must hold.
+    Unknown {
+        /// Its type; where the data has none, empty.
+        kind: Str<'a>,
+    },
+}
+
+/// What `message_start` says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MessageStart<'a> {
+    /// The message's id.
+    pub id: Str<'a>,
+    /// The model that answers.
+    pub model: Str<'a>,
+    /// A first, provisional usage.
+    pub usage: UsageUpdate,
+    /// Whole blocks, usually none. The continuation of a programmatic tool call comes this way: a
+    /// `message_start` that holds the next call and its stop reason, then `message_stop`
+    /// (recorded).
+    pub content: Vec<BlockStart<'a>>,
+    /// Why the message ends, where the start already says so.
+    pub stop_reason: Option<Str<'a>>,
+    /// The stop sequence met, where the start already says so.
+    pub stop_sequence: Option<Str<'a>>,
+    /// The message object as received.
+    pub raw: &'a str,
+}
+
+/// What `message_delta` says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MessageDelta<'a> {
+    /// Why the message ends.
+    pub stop_reason: Option<Str<'a>>,
+    /// The stop sequence met.
+    pub stop_sequence: Option<Str<'a>>,
+    /// Details of a refusal, an object as received.
+    pub stop_details: Option<&'a str>,
+    /// The usage so far, cumulative.
+    pub usage: UsageUpdate,
+}
+
+/// A block as it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockStart<'a> {
+    /// What it is.
+    pub kind: BlockStartKind<'a>,
+    /// The block object as received.
+    pub raw: &'a str,
+}
+
+/// What a beginning block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockStartKind<'a> {
+    /// `text`
+    Text {
+        /// Its first text, usually empty.
+        text: Str<'a>,
+    },
+    /// `thinking`
+    Thinking {
+        /// Its first thinking, usually empty.
+        thinking: Str<'a>,
+        /// Its signature, usually still empty.
+        signature: Str<'a>,
+    },
+    /// `redacted_thinking`, whole.
+    Redacted {
+        /// The encrypted thinking.
+        data: Str<'a>,
+    },
+    /// `tool_use`, or with `server` `server_tool_use` and `mcp_tool_use`.
+    ToolUse {
+        /// The call's id.
+        id: Str<'a>,
+        /// The tool's name.
+        name: Str<'a>,
+        /// `input` as received, usually `{}`; a whole input may stand here. Empty where absent.
+        input: &'a str,
+        /// Whether the provider runs it.
+        server: bool,
+    },
+    /// Any other block.
+    Other {
+        /// The block's type.
+        kind: Str<'a>,
+    },
+}
+
+impl<'a> Event<'a> {
+    /// Reads one event. `name` is the frame's `event:` value; it counts only where the data has
+    /// no `type`.
+    ///
+    /// # Errors
+    /// When the data is not a JSON object.
+    pub fn decode(name: &'a str, data: &'a str) -> Result<Self, Error> {
+        let mut cursor = Cursor::new(data);
+        let mut fields = Fields::default();
+        cursor.members(|cursor, member| fields.read(cursor, member))?;
+        cursor.end()?;
+        Ok(fields.into_event(name))
+    }
+
+    /// The index of the block that the event is about.
+    #[must_use]
+    pub const fn index(&self) -> Option<u32> {
+        match self {
+            Self::BlockStart { index, .. }
+            | Self::TextDelta { index, .. }
+            | Self::ThinkingDelta { index, .. }
+            | Self::SignatureDelta { index, .. }
+            | Self::InputJsonDelta { index, .. }
+            | Self::CitationsDelta { index, .. }
+            | Self::OtherDelta { index, .. }
+            | Self::BlockStop { index } => Some(*index),
+            Self::MessageStart(_)
+            | Self::MessageDelta(_)
+            | Self::MessageStop
+            | Self::Ping
+            | Self::Error { .. }
+            | Self::Unknown { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! The members of an event's data, collected in one pass and sorted out by type afterwards,
+//! because the type may come last.
+
+use super::{BlockStart, BlockStartKind, Event, MessageDelta, MessageStart};
+use crate::{
+    anthropic::usage::UsageUpdate,
+    json::{Cursor, Error, Kind, Member, Str},
+};
+
+/// The members of an event's data.
+#[derive(Default)]
+pub(super) struct Fields<'a> {
+    kind: Option<Str<'a>>,
+    index: Option<u32>,
+    delta: Option<Delta<'a>>,
+    block: Option<BlockStart<'a>>,
+    message: Option<Box<MessageStart<'a>>>,
+    usage: Option<Box<UsageUpdate>>,
+    error: (Str<'a>, Str<'a>),
+}
+
+/// The members of a `delta`.
+#[derive(Default)]
+struct Delta<'a> {
+    kind: Str<'a>,
+    /// `text`, `thinking`, `signature` or `partial_json`: a delta has one of them.
+    text: Option<Str<'a>>,
+    citation: &'a str,
+    stop_reason: Option<Str<'a>>,
+    stop_sequence: Option<Str<'a>>,
+    stop_details: Option<&'a str>,
+    raw: &'a str,
+}
+
+impl<'a> Fields<'a> {
+    #[inline]
+    pub(super) fn read(
+        &mut self,
+        cursor: &mut Cursor<'a>,
+        member: Member<'a>,
+    ) -> Result<(), Error> {
+        match &*member.key.unescape() {
+            "type" => self.kind = text(cursor)?,
+            "index" => {
+                self.index = cursor.uint_or_skip()?.and_then(|index| u32::try_from(index).ok());
+            }
+            "delta" => self.delta = object(cursor, delta)?,
+            "content_block" => self.block = object(cursor, block_start)?,
+            "message" => self.message = object(cursor, message_start)?,
+            "usage" => self.usage = Some(Box::new(UsageUpdate::read(cursor)?)),
+            "error" => self.error = object(cursor, error)?.unwrap_or_default(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn into_event(self, name: &'a str) -> Event<'a> {
+        let kind = self.kind.or_else(|| Str::plain(name)).unwrap_or_default();
+        let unknown = Event::Unknown { kind };
+        let type_name = kind.unescape();
+        match (&*type_name, self.index, self.delta) {
+            ("content_block_delta", Some(index), Some(delta)) => delta.into_event(index),
+            ("content_block_stop", Some(index), _) => Event::BlockStop { index },
+            ("content_block_start", Some(index), _) => {
+                self.block.map_or(unknown, |block| Event::BlockStart { index, block })
+            }
+            ("message_start", ..) => self.message.map_or(unknown, Event::MessageStart),
+            ("message_delta", _, delta) => {
+                Event::MessageDelta(message_delta(delta.unwrap_or_default(), self.usage))
+            }
+            ("message_stop", ..) => Event::MessageStop,
+            ("ping", ..) => Event::Ping,
+            ("error", ..) => Event::Error { kind: self.error.0, message: self.error.1 },
+            _ => unknown,
+        }
+    }
+}
+
+impl<'a> Delta<'a> {
+    #[inline]
+    fn into_event(self, index: u32) -> Event<'a> {
+        let other = Event::OtherDelta { index, kind: self.kind, raw: self.raw };
+        let kind = self.kind.unescape();
+        match (&*kind, self.text) {
+            ("text_delta", Some(text)) => Event::TextDelta { index, text },
+            ("input_json_delta", Some(partial_json)) => {
+                Event::InputJsonDelta { index, partial_json }
+            }
+            ("thinking_delta", Some(text)) => Event::ThinkingDelta { index, text },
+            ("signature_delta", Some(signature)) => Event::SignatureDelta { index, signature },
+            ("citations_delta", _) if !self.citation.is_empty() => {
+                Event::CitationsDelta { index, citation: self.citation }
+            }
+            _ => other,
+        }
+    }
+}
+
+/// A string, or nothing where something else stands.
+#[inline]
+fn text<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, Error> {
+    Ok(cursor.string_or_skip()?.map(|(text, _)| text))
+}
+
+/// An object read by `read`, or nothing where something else stands.
+#[inline]
+fn object<'a, T>(
+    cursor: &mut Cursor<'a>,
+    read: impl FnOnce(&mut Cursor<'a>) -> Result<T, Error>,
+) -> Result<Option<T>, Error> {
+    if cursor.peek()? == Kind::Object {
+        return read(cursor).map(Some);
+    }
+    cursor.skip_value()?;
+    Ok(None)
+}
+
+#[inline]
+fn delta<'a>(cursor: &mut Cursor<'a>) -> Result<Delta<'a>, Error> {
+    let mut delta = Delta::default();
+    let whole = cursor.text();
+    let span = cursor.members(|cursor, member| {
+        match &*member.key.unescape() {
+            "type" => delta.kind = text(cursor)?.unwrap_or_default(),
+            "text" | "partial_json" | "thinking" | "signature" => delta.text = text(cursor)?,
+            "citation" => delta.citation = cursor.skip_value()?.of(whole),
+            "stop_reason" => delta.stop_reason = text(cursor)?,
+            "stop_sequence" => delta.stop_sequence = text(cursor)?,
+            "stop_details" => delta.stop_details = not_null(cursor)?,
+            _ => {}
+        }
+        Ok::<_, Error>(())
+    })?;
+    delta.raw = span.of(whole);
+    Ok(delta)
+}
+
+fn not_null<'a>(cursor: &mut Cursor<'a>) -> Result<Option<&'a str>, Error> {
+    let kind = cursor.peek()?;
+    let raw = cursor.skip_value()?.of(cursor.text());
+    Ok((kind != Kind::Null).then_some(raw))
+}
+
+fn message_delta<'a>(
+    delta: Delta<'a>,
+    usage: Option<Box<UsageUpdate>>,
+) -> Box<MessageDelta<'a>> {
+    Box::new(MessageDelta {
+        stop_reason: delta.stop_reason,
+        stop_sequence: delta.stop_sequence,
+        stop_details: delta.stop_details,
+        usage: usage.map(|usage| *usage).unwrap_or_default(),
+    })
+}
+
+fn message_start<'a>(cursor: &mut Cursor<'a>) -> Result<Box<MessageStart<'a>>, Error> {
+    let mut start = Box::<MessageStart<'a>>::default();
+    let whole = cursor.text();
+    let span = cursor.members(|cursor, member| {
+        match &*member.key.unescape() {
+            "id" => start.id = text(cursor)?.unwrap_or_default(),
+            "model" => start.model = text(cursor)?.unwrap_or_default(),
+            "usage" => start.usage = UsageUpdate::read(cursor)?,
+            "content" => start.content = blocks(cursor)?.unwrap_or_default(),
+            "stop_reason" => start.stop_reason = text(cursor)?,
+            "stop_sequence" => start.stop_sequence = text(cursor)?,
+            _ => {}
+        }
+        Ok::<_, Error>(())
+    })?;
+    start.raw = span.of(whole);
+    Ok(start)
+}
+
+fn error<'a>(cursor: &mut Cursor<'a>) -> Result<(Str<'a>, Str<'a>), Error> {
+    let mut found = (Str::default(), Str::default());
+    cursor.members(|cursor, member| {
+        match &*member.key.unescape() {
+            "type" => found.0 = text(cursor)?.unwrap_or_default(),
+            "message" => found.1 = text(cursor)?.unwrap_or_default(),
+            _ => {}
+        }
+        Ok::<_, Error>(())
+    })?;
+    Ok(found)
+}
+
+/// The members of a block that decide what it is.
+#[derive(Default)]
+struct BlockFields<'a> {
+    kind: Str<'a>,
+    text: Str<'a>,
+    thinking: Str<'a>,
+    signature: Str<'a>,
+    data: Str<'a>,
+    id: Str<'a>,
+    name: Str<'a>,
+    input: &'a str,
+}
+
+/// Reads the `content` of a response; `None` if it is no list.
+pub(in crate::anthropic) fn blocks<'a>(
+    cursor: &mut Cursor<'a>,
+) -> Result<Option<Vec<BlockStart<'a>>>, Error> {
+    if cursor.peek()? != Kind::Array {
+        cursor.skip_value()?;
+        return Ok(None);
+    }
+    let mut blocks = Vec::new();
+    cursor.elements(|cursor| {
+        blocks.extend(object(cursor, block_start)?);
+        Ok::<_, Error>(())
+    })?;
+    Ok(Some(blocks))
+}
+
+fn block_start<'a>(
+    cursor: &mut Cursor<'a>,
+) -> Result<BlockStart<'a>, Error> {
+    let mut fields = BlockFields::default();
+    let whole = cursor.text();
+    let span = cursor.members(|cursor, member| {
+        let target = match &*member.key.unescape() {
+            "type" => &mut fields.kind,
+            "text" => &mut fields.text,
+            "thinking" => &mut fields.thinking,
+            "signature" => &mut fields.signature,
+            "data" => &mut fields.data,
+            "id" => &mut fields.id,
+            "name" => &mut fields.name,
+            "input" => {
+                fields.input = cursor.skip_value()?.of(whole);
+                return Ok(());
+            }
+            _ => return Ok(()),
+        };
+        *target = text(cursor)?.unwrap_or_default();
+        Ok::<_, Error>(())
+    })?;
+    Ok(BlockStart { kind: fields.into_kind(), raw: span.of(whole) })
+}
+
+impl<'a> BlockFields<'a> {
+    fn into_kind(self) -> BlockStartKind<'a> {
+        let Self { kind, text, thinking, signature, data, id, name, input } = self;
+        let call = |server| BlockStartKind::ToolUse { id, name, input, server };
+        match &*kind.unescape() {
+            "text" => BlockStartKind::Text { text },
+            "thinking" => BlockStartKind::Thinking { thinking, signature },
+            "redacted_thinking" => BlockStartKind::Redacted { data },
+            "tool_use" => call(false),
+            "server_tool_use" | "mcp_tool_use" => call(true),
+            _ => BlockStartKind::Other { kind },
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Token counts, as the API reports them.
+//!
+//! `input` is the uncached part only; the whole input is [`Tokens::input_total`]. The numbers of a
+//! `message_delta` are cumulative and override those of `message_start`, downwards too. It knows
+//! no prices.
+
+#[cfg(test)]
+mod tests;
+
+use crate::json::{Cursor, Error, Kind};
+
+/// Tokens by the price they are billed at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tokens {
+    /// Input neither read from nor written to the cache.
+    pub input: u64,
+    /// Output, thinking included.
+    pub output: u64,
+    /// Input read from the cache.
+    pub cache_read: u64,
+    /// Input written to the cache for five minutes. A write without a known time to live counts
+    /// here, as the API's default.
+    pub cache_write_5m: u64,
+    /// Input written to the cache for an hour.
+    pub cache_write_1h: u64,
+}
+
+impl Tokens {
+    /// All input: uncached, read and written.
+    #[must_use]
+    pub const fn input_total(&self) -> u64 {
+        self.input
+            .saturating_add(self.cache_read)
+            .saturating_add(self.cache_write_5m)
+            .saturating_add(self.cache_write_1h)
+    }
+
+    /// The sum, saturating.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            input: self.input.saturating_add(other.input),
+            output: self.output.saturating_add(other.output),
+            cache_read: self.cache_read.saturating_add(other.cache_read),
+            cache_write_5m: self.cache_write_5m.saturating_add(other.cache_write_5m),
+            cache_write_1h: self.cache_write_1h.saturating_add(other.cache_write_1h),
+        }
+    }
+}
+
+/// One model call inside a request, as listed in `usage.iterations`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Iteration {
+    /// `type`: `message`, `compaction`, `fallback_message`, `advisor_message`, or newer.
+    pub kind: String,
+    /// The model, where it is named.
+    pub model: Option<String>,
+    /// Its tokens.
+    pub tokens: Tokens,
+}
+
+/// The usage of one response.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// What the response reports for itself.
+    pub tokens: Tokens,
+    /// `output_tokens_details.thinking_tokens`; part of the output.
+    pub thinking: u64,
+    /// `server_tool_use.web_search_requests`
+    pub web_searches: u64,
+    /// `server_tool_use.web_fetch_requests`
+    pub web_fetches: u64,
+    /// The model calls behind it, where they are listed.
+    pub iterations: Vec<Iteration>,
+}
+
+impl Usage {
+    /// What the request is billed for: the sum of the iterations where they are listed (a
+    /// compaction's tokens stand only there), else the response's own tokens.
+    #[must_use]
+    pub fn billed(&self) -> Tokens {
+        if self.iterations.is_empty() {
+            return self.tokens;
+        }
+        self.iterations.iter().fold(Tokens::default(), |sum, i| sum.plus(i.tokens))
+    }
+
+    /// Overrides what a later report states, and keeps what it leaves out.
+    pub fn update(&mut self, report: &UsageUpdate) {
+        let tokens = &mut self.tokens;
+        let set = |target: &mut u64, value: Option<u64>| {
+            if let Some(value) = value {
+                *target = value;
+            }
+        };
+        set(&mut tokens.input, report.input);
+        set(&mut tokens.output, report.output);
+        set(&mut tokens.cache_read, report.cache_read);
+        set(&mut self.thinking, report.thinking);
+        set(&mut self.web_searches, report.web_searches);
+        set(&mut self.web_fetches, report.web_fetches);
+        if let Some((five_minutes, hour)) = report.cache_writes(tokens) {
+            tokens.cache_write_5m = five_minutes;
+            tokens.cache_write_1h = hour;
+        }
+        if let Some(iterations) = &report.iterations {
+            self.iterations.clone_from(iterations);
+        }
+    }
+
+    /// Appends the JSON object that the API would send.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.push(b'{');
+        write_tokens(out, &self.tokens);
+        if self.thinking > 0 {
+            let details = format!(r#","output_tokens_details":{{"thinking_tokens":{}}}"#, self.thinking);
+            out.extend_from_slice(details.as_bytes());
+        }
+        if self.web_searches > 0 || self.web_fetches > 0 {
+            let tools = format!(
+                r#","server_tool_use":{{"web_search_requests":{},"web_fetch_requests":{}}}"#,
+                self.web_searches, self.web_fetches
+            );
+            out.extend_from_slice(tools.as_bytes());
+        }
+        if !self.iterations.is_empty() {
+            out.extend_from_slice(br#","iterations":["#);
+            for (n, iteration) in self.iterations.iter().enumerate() {
+                out.extend_from_slice(if n == 0 { b"{" } else { b",{" });
+                iteration.write(out);
+            }
+            out.push(b']');
+        }
+        out.push(b'}');
+    }
+}
+
+impl Iteration {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(br#""type":"#);
+        crate::json::write_str(out, &self.kind);
+        if let Some(model) = &self.model {
+            out.extend_from_slice(br#","model":"#);
+            crate::json::write_str(out, model);
+        }
+        out.push(b',');
+        write_tokens(out, &self.tokens);
+        out.push(b'}');
+    }
+}
+
+fn write_tokens(out: &mut Vec<u8>, tokens: &Tokens) {
+    let written = tokens.cache_write_5m.saturating_add(tokens.cache_write_1h);
+    let text = format!(
+        concat!(
+            r#""input_tokens":{},"cache_creation_input_tokens":{},"cache_read_input_tokens":{},"#,
+            r#""cache_creation":{{"ephemeral_5m_input_tokens":{},"ephemeral_1h_input_tokens":{}}},"#,
+            r#""output_tokens":{}"#
+        ),
+        tokens.input,
+        written,
+        tokens.cache_read,
+        tokens.cache_write_5m,
+        tokens.cache_write_1h,
+        tokens.output
+    );
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// One `usage` object as received: `None` where it does not say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UsageUpdate {
+    /// `input_tokens`
+    pub input: Option<u64>,
+    /// `output_tokens`
+    pub output: Option<u64>,
+    /// `cache_read_input_tokens`
+    pub cache_read: Option<u64>,
+    /// `cache_creation_input_tokens`
+    pub cache_write: Option<u64>,
+    /// `cache_creation.ephemeral_5m_input_tokens`
+    pub cache_write_5m: Option<u64>,
+    /// `cache_creation.ephemeral_1h_input_tokens`
+    pub cache_write_1h: Option<u64>,
+    /// `output_tokens_details.thinking_tokens`
+    pub thinking: Option<u64>,
+    /// `server_tool_use.web_search_requests`
+    pub web_searches: Option<u64>,
+    /// `server_tool_use.web_fetch_requests`
+    pub web_fetches: Option<u64>,
+    /// `iterations`
+    pub iterations: Option<Vec<Iteration>>,
+}
+
+impl UsageUpdate {
+    /// Reads a `usage` object; any other value says nothing.
+    ///
+    /// # Errors
+    /// When it is not JSON.
+    pub fn read(cursor: &mut Cursor<'_>) -> Result<Self, Error> {
+        let mut usage = Self::default();
+        if cursor.peek()? != Kind::Object {
+            cursor.skip_value()?;
+            return Ok(usage);
+        }
+        cursor.members(|cursor, member| {
+            match &*member.key.unescape() {
+                "output_tokens_details" => usage.read_nested(cursor)?,
+                "server_tool_use" | "cache_creation" => usage.read_nested(cursor)?,
+                "iterations" => usage.iterations = iterations(cursor)?,
+                key => usage.read_count(key, cursor)?,
+            }
+            Ok::<_, Error>(())
+        })?;
+        Ok(usage)
+    }
+
+    fn read_count(&mut self, key: &str, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        let target = match key {
+            "input_tokens" => &mut self.input,
+            "output_tokens" => &mut self.output,
+            "cache_read_input_tokens" => &mut self.cache_read,
+            "cache_creation_input_tokens" => &mut self.cache_write,
+            "ephemeral_5m_input_tokens" => &mut self.cache_write_5m,
+            "ephemeral_1h_input_tokens" => &mut self.cache_write_1h,
+            "thinking_tokens" => &mut self.thinking,
+            "web_search_requests" => &mut self.web_searches,
+            "web_fetch_requests" => &mut self.web_fetches,
+            _ => return Ok(()),
+        };
+        *target = cursor.uint_or_skip()?;
+        Ok(())
+    }
+
+    fn read_nested(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        if cursor.peek()? != Kind::Object {
+            return Ok(());
+        }
+        cursor.members(|cursor, member| self.read_count(&member.key.unescape(), cursor))?;
+        Ok(())
+    }
+
+    /// The two kinds of cache writes after this report, or `None` where it says nothing of them.
+    /// What the total has beyond its parts is counted as written for five minutes.
+    fn cache_writes(&self, before: &Tokens) -> Option<(u64, u64)> {
+        match (self.cache_write, self.cache_write_5m, self.cache_write_1h) {
+            (None, None, None) => None,
+            (None, five, hour) => {
+                Some((five.unwrap_or(before.cache_write_5m), hour.unwrap_or(before.cache_write_1h)))
+            }
+            (Some(total), None, None) => {
+                // A bare total that repeats what is known keeps its split.
+                let known = before.cache_write_5m.saturating_add(before.cache_write_1h);
+                let hour = if known == total { before.cache_write_1h } else { 0 };
+                Some((total.saturating_sub(hour), hour))
+            }
+            (Some(total), five, hour) => {
+                let hour = hour.unwrap_or(0);
+                Some((five.unwrap_or(0).max(total.saturating_sub(hour)), hour))
+            }
+        }
+    }
+
+    fn tokens(&self) -> Tokens {
+        let mut usage = Usage::default();
+        usage.update(self);
+        usage.tokens
+    }
+}
+
+fn iterations(cursor: &mut Cursor<'_>) -> Result<Option<Vec<Iteration>>, Error> {
+    if cursor.peek()? != Kind::Array {
+        cursor.skip_value()?;
+        return Ok(None);
+    }
+    let mut list = Vec::new();
+    cursor.elements(|cursor| {
+        if cursor.peek()? == Kind::Object {
+            list.push(iteration(cursor)?);
+        }
+        Ok::<_, Error>(())
+    })?;
+    Ok(Some(list))
+}
+
+fn iteration(cursor: &mut Cursor<'_>) -> Result<Iteration, Error> {
+    let tokens = UsageUpdate::read_flat(&mut cursor.clone())?.tokens();
+    let mut iteration = Iteration { tokens, ..Iteration::default() };
+    cursor.members(|cursor, member| {
+        let target = match &*member.key.unescape() {
+            "type" => &mut iteration.kind,
+            "model" => iteration.model.get_or_insert_default(),
+            _ => return Ok(()),
+        };
+        *target = cursor.string_or_skip()?.unwrap_or_default().0.unescape().into_owned();
+        Ok::<_, Error>(())
+    })?;
+    iteration.model = iteration.model.filter(|model| !model.is_empty());
+    Ok(iteration)
+}
+
+impl UsageUpdate {
+    /// As [`read`](Self::read), without the iterations of an iteration, which do not exist.
+    fn read_flat(cursor: &mut Cursor<'_>) -> Result<Self, Error> {
+        let mut usage = Self::default();
+        cursor.members(|cursor, member| match &*member.key.unescape() {
+            "cache_creation" => usage.read_nested(cursor),
+            key => usage.read_count(key, cursor),
+        })?;
+        Ok(usage)
+    }
+}

@@ -1,0 +1,474 @@
+//! The cursor: one pass over a JSON text, checked as it goes.
+
+use memchr::memchr2;
+
+use super::{Error, ErrorKind, MAX_DEPTH, Span, Str};
+
+/// A position in a JSON text.
+///
+/// Every reading method skips the space before its value, consumes exactly one whole value and
+/// leaves the cursor behind it, so a caller cannot lose the frame. After an error the position is
+/// unspecified.
+#[derive(Clone, Debug)]
+pub struct Cursor<'a> {
+    text: &'a str,
+    pos: usize,
+    depth: usize,
+}
+
+/// What kind of value comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `{…}`
+    Object,
+    /// `[…]`
+    Array,
+    /// `"…"`
+    String,
+    /// A number.
+    Number,
+    /// `true` or `false`.
+    Bool,
+    /// `null`
+    Null,
+}
+
+/// The key of an object member, as handed to [`Cursor::members`].
+#[derive(Clone, Copy, Debug)]
+pub struct Member<'a> {
+    /// The key.
+    pub key: Str<'a>,
+    /// The key's span, quotes included.
+    pub span: Span,
+}
+
+impl<'a> Cursor<'a> {
+    /// A cursor at the start of `text`.
+    #[must_use]
+    pub const fn new(text: &'a str) -> Self {
+        Self { text, pos: 0, depth: 0 }
+    }
+
+    /// A cursor over bytes that should be UTF-8.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Utf8`] with the offset of the first bad byte.
+    pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, Error> {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(Self::new(text)),
+            Err(e) => Err(Error { kind: ErrorKind::Utf8, at: e.valid_up_to() }),
+        }
+    }
+
+    /// The whole text.
+    #[must_use]
+    pub const fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// What comes next, unread.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Value`] where no value begins.
+    #[inline]
+    pub fn peek(&mut self) -> Result<Kind, Error> {
+        self.skip_space();
+        match self.byte() {
+            Some(b'"') => Ok(Kind::String),
+            Some(b'{') => Ok(Kind::Object),
+            Some(b'[') => Ok(Kind::Array),
+            Some(b'-' | b'0'..=b'9') => Ok(Kind::Number),
+            Some(b't' | b'f') => Ok(Kind::Bool),
+            Some(b'n') => Ok(Kind::Null),
+            _ => Err(self.error(ErrorKind::Value)),
+        }
+    }
+
+    /// Reads a string; the span includes its quotes.
+    ///
+    /// # Errors
+    /// When no string comes next, or it is malformed.
+    #[inline]
+    pub fn string(&mut self) -> Result<(Str<'a>, Span), Error> {
+        self.skip_space();
+        self.string_here()
+    }
+
+    /// Reads a string, or skips a value of another kind.
+    ///
+    /// # Errors
+    /// When the value is malformed.
+    #[inline]
+    pub fn string_or_skip(&mut self) -> Result<Option<(Str<'a>, Span)>, Error> {
+        self.skip_space();
+        if self.byte() == Some(b'"') {
+            return self.string_here().map(Some);
+        }
+        self.skip_value()?;
+        Ok(None)
+    }
+
+    /// Reads `true` or `false`, or skips a value of another kind.
+    ///
+    /// # Errors
+    /// When the value is malformed.
+    pub fn bool_or_skip(&mut self) -> Result<Option<bool>, Error> {
+        let kind = self.peek()?;
+        let span = self.skip_value()?;
+        Ok((kind == Kind::Bool).then(|| span.of(self.text) == "true"))
+    }
+
+    /// Reads a whole, non-negative number that fits, or skips any other value. `3.0` and `3e0`
+    /// count as whole.
+    ///
+    /// # Errors
+    /// When the value is malformed.
+    pub fn uint_or_skip(&mut self) -> Result<Option<u64>, Error> {
+        self.skip_space();
+        let start = self.pos;
+        // The usual case, a short run of digits, is read in place.
+        let mut value: u64 = 0;
+        while let Some(digit @ b'0'..=b'9') = self.byte() {
+            if self.pos - start == 15 {
+                break;
+            }
+            value = value * 10 + u64::from(digit - b'0');
+            self.pos += 1;
+        }
+        let plain = self.pos > start
+            && !matches!(self.byte(), Some(b'0'..=b'9' | b'.' | b'e' | b'E'))
+            && (self.pos - start == 1 || self.text.as_bytes().get(start) != Some(&b'0'));
+        if plain {
+            return Ok(Some(value));
+        }
+        self.pos = start;
+        let kind = self.peek()?;
+        let span = self.skip_value()?;
+        Ok(if kind == Kind::Number { whole(span.of(self.text)) } else { None })
+    }
+
+    /// Skips one value of any kind, checking it.
+    ///
+    /// # Errors
+    /// When the value is malformed or too deep.
+    pub fn skip_value(&mut self) -> Result<Span, Error> {
+        self.skip_space();
+        let start = self.pos;
+        match self.byte() {
+            Some(b'{' | b'[') => self.skip_container()?,
+            _ => self.skip_scalar()?,
+        }
+        Ok(Span::new(start, self.pos))
+    }
+
+    /// Reads an object, calling `each` at every member's value. What `each` does not read is
+    /// skipped. Returns the object's span.
+    ///
+    /// # Errors
+    /// When no object comes next, when it is malformed, and what `each` returns.
+    #[inline]
+    pub fn members<E: From<Error>>(
+        &mut self,
+        mut each: impl FnMut(&mut Self, Member<'a>) -> Result<(), E>,
+    ) -> Result<Span, E> {
+        let start = self.enter(b'{', ErrorKind::Object)?;
+        self.skip_space();
+        if self.byte() == Some(b'}') {
+            return Ok(self.leave(start));
+        }
+        loop {
+            let (key, span) = self.key()?;
+            self.skip_space();
+            let value = self.pos;
+            each(self, Member { key, span })?;
+            if self.pos == value {
+                self.skip_value()?;
+            }
+            self.skip_space();
+            match self.byte() {
+                Some(b',') => self.pos += 1,
+                Some(b'}') => return Ok(self.leave(start)),
+                _ => return Err(self.error(ErrorKind::Comma).into()),
+            }
+        }
+    }
+
+    /// Reads an array, calling `each` at every element. What `each` does not read is skipped.
+    /// Returns the array's span.
+    ///
+    /// # Errors
+    /// When no array comes next, when it is malformed, and what `each` returns.
+    #[inline]
+    pub fn elements<E: From<Error>>(
+        &mut self,
+        mut each: impl FnMut(&mut Self) -> Result<(), E>,
+    ) -> Result<Span, E> {
+        let start = self.enter(b'[', ErrorKind::Array)?;
+        self.skip_space();
+        if self.byte() == Some(b']') {
+            return Ok(self.leave(start));
+        }
+        loop {
+            self.skip_space();
+            let value = self.pos;
+            each(self)?;
+            if self.pos == value {
+                self.skip_value()?;
+            }
+            self.skip_space();
+            match self.byte() {
+                Some(b',') => self.pos += 1,
+                Some(b']') => return Ok(self.leave(start)),
+                _ => return Err(self.error(ErrorKind::Comma).into()),
+            }
+        }
+    }
+
+    /// Checks that only space follows.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Trailing`] where something else does.
+    pub fn end(&mut self) -> Result<(), Error> {
+        self.skip_space();
+        if self.pos < self.text.len() { Err(self.error(ErrorKind::Trailing)) } else { Ok(()) }
+    }
+
+    #[inline]
+    fn byte(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.pos).copied()
+    }
+
+    #[inline]
+    fn skip_space(&mut self) {
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.byte() {
+            self.pos += 1;
+        }
+    }
+
+    const fn error(&self, kind: ErrorKind) -> Error {
+        Error { kind, at: self.pos }
+    }
+
+    #[inline]
+    fn enter(&mut self, open: u8, kind: ErrorKind) -> Result<usize, Error> {
+        self.skip_space();
+        if self.byte() != Some(open) {
+            return Err(self.error(kind));
+        }
+        if self.depth >= MAX_DEPTH {
+            return Err(self.error(ErrorKind::TooDeep));
+        }
+        self.depth += 1;
+        let start = self.pos;
+        self.pos += 1;
+        Ok(start)
+    }
+
+    #[inline]
+    const fn leave(&mut self, start: usize) -> Span {
+        self.depth -= 1;
+        self.pos += 1;
+        Span::new(start, self.pos)
+    }
+
+    #[inline]
+    fn key(&mut self) -> Result<(Str<'a>, Span), Error> {
+        self.skip_space();
+        let key = self.string_here()?;
+        self.skip_space();
+        if self.byte() != Some(b':') {
+            return Err(self.error(ErrorKind::Colon));
+        }
+        self.pos += 1;
+        Ok(key)
+    }
+
+    #[inline]
+    fn string_here(&mut self) -> Result<(Str<'a>, Span), Error> {
+        let start = self.pos;
+        if self.byte() != Some(b'"') {
+            return Err(self.error(ErrorKind::String));
+        }
+        let (close, escapes) = string_end(self.text.as_bytes(), start + 1)?;
+        self.pos = close + 1;
+        let raw = self.text.get(start + 1..close).unwrap_or_default();
+        Ok((Str::new(raw, escapes), Span::new(start, self.pos)))
+    }
+
+    fn skip_scalar(&mut self) -> Result<(), Error> {
+        match self.byte() {
+            Some(b'"') => self.string_here().map(|_| ()),
+            Some(b'-' | b'0'..=b'9') => self.skip_number(),
+            Some(b't') => self.literal("true"),
+            Some(b'f') => self.literal("false"),
+            Some(b'n') => self.literal("null"),
+            _ => Err(self.error(ErrorKind::Value)),
+        }
+    }
+
+    fn literal(&mut self, word: &str) -> Result<(), Error> {
+        let end = self.pos + word.len();
+        if self.text.as_bytes().get(self.pos..end) != Some(word.as_bytes()) {
+            return Err(self.error(ErrorKind::Value));
+        }
+        self.pos = end;
+        Ok(())
+    }
+
+    fn skip_number(&mut self) -> Result<(), Error> {
+        if self.byte() == Some(b'-') {
+            self.pos += 1;
+        }
+        match self.byte() {
+            Some(b'0') => self.pos += 1,
+            Some(b'1'..=b'9') => self.digits()?,
+            _ => return Err(self.error(ErrorKind::Number)),
+        }
+        if self.byte() == Some(b'.') {
+            self.pos += 1;
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = self.byte() {
+            self.pos += 1;
+            if let Some(b'+' | b'-') = self.byte() {
+                self.pos += 1;
+            }
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    fn digits(&mut self) -> Result<(), Error> {
+        let start = self.pos;
+        while let Some(b'0'..=b'9') = self.byte() {
+            self.pos += 1;
+        }
+        if self.pos == start { Err(self.error(ErrorKind::Number)) } else { Ok(()) }
+    }
+
+    /// Skips an object or array without recursion: one bit per open bracket, set for objects.
+    fn skip_container(&mut self) -> Result<(), Error> {
+        let mut objects: u128 = 0;
+        let mut open = 0_usize;
+        loop {
+            self.skip_space();
+            match self.byte() {
+                Some(bracket @ (b'{' | b'[')) => {
+                    if self.depth + open >= MAX_DEPTH {
+                        return Err(self.error(ErrorKind::TooDeep));
+                    }
+                    let object = bracket == b'{';
+                    objects = objects << 1 | u128::from(object);
+                    open += 1;
+                    self.pos += 1;
+                    self.skip_space();
+                    let empty = self.byte() == Some(if object { b'}' } else { b']' });
+                    if !empty {
+                        if object {
+                            self.key()?;
+                        }
+                        continue;
+                    }
+                }
+                _ => self.skip_scalar()?,
+            }
+            if self.close(&mut objects, &mut open)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// After a value: closes what ends here, then steps over the comma. True when all is closed.
+    fn close(&mut self, objects: &mut u128, open: &mut usize) -> Result<bool, Error> {
+        while *open > 0 {
+            self.skip_space();
+            let object = *objects & 1 == 1;
+            match self.byte() {
+                Some(b',') => {
+                    self.pos += 1;
+                    if object {
+                        self.key()?;
+                    }
+                    return Ok(false);
+                }
+                Some(b'}') if object => {}
+                Some(b']') if !object => {}
+                _ => return Err(self.error(ErrorKind::Comma)),
+            }
+            self.pos += 1;
+            *objects >>= 1;
+            *open -= 1;
+        }
+        Ok(true)
+    }
+}
+
+/// The offset of the closing quote, and how many escapes come before it.
+#[inline]
+fn string_end(bytes: &[u8], mut at: usize) -> Result<(usize, usize), Error> {
+    let mut escapes = 0;
+    loop {
+        let Some(hit) = quote_or_backslash(bytes, at) else {
+            return Err(Error { kind: ErrorKind::UnclosedString, at: bytes.len() });
+        };
+        if bytes.get(hit) == Some(&b'"') {
+            return Ok((hit, escapes));
+        }
+        escapes += 1;
+        at = escape_end(bytes, hit)?;
+    }
+}
+
+fn escape_end(bytes: &[u8], backslash: usize) -> Result<usize, Error> {
+    match bytes.get(backslash + 1) {
+        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(backslash + 2),
+        Some(b'u') => {
+            let hex = bytes.get(backslash + 2..backslash + 6);
+            if hex.is_some_and(|h| h.iter().all(u8::is_ascii_hexdigit)) {
+                Ok(backslash + 6)
+            } else {
+                Err(Error { kind: ErrorKind::Escape, at: backslash })
+            }
+        }
+        _ => Err(Error { kind: ErrorKind::Escape, at: backslash }),
+    }
+}
+
+/// The next `"` or `\` from `from` on: eight bytes at a time while strings are short, because a
+/// call into the vectorised search costs more than a key is long; then that search.
+#[inline]
+fn quote_or_backslash(bytes: &[u8], from: usize) -> Option<usize> {
+    const SHORT: usize = 48;
+    let mut rest = bytes.get(from..)?;
+    let mut skipped = 0;
+    while skipped < SHORT {
+        let Some((chunk, after)) = rest.split_first_chunk::<8>() else { break };
+        let word = u64::from_le_bytes(*chunk);
+        let hits = bytes_equal(word, b'"') | bytes_equal(word, b'\\');
+        if hits != 0 {
+            return Some(from + skipped + hits.trailing_zeros() as usize / 8);
+        }
+        rest = after;
+        skipped += 8;
+    }
+    memchr2(b'"', b'\\', rest).map(|at| from + skipped + at)
+}
+
+/// A word whose lowest set bit marks the first byte of `word` that is `byte`.
+#[inline]
+const fn bytes_equal(word: u64, byte: u8) -> u64 {
+    const ONES: u64 = u64::MAX / 255;
+    let differs = word ^ (ONES * byte as u64);
+    differs.wrapping_sub(ONES) & !differs & (ONES << 7)
+}
+
+/// The value of a JSON number that is whole, not negative and fits.
+fn whole(number: &str) -> Option<u64> {
+    if let Ok(value) = number.parse::<u64>() {
+        return Some(value);
+    }
+    let value = number.parse::<f64>().ok()?;
+    // Up to 2^53 every whole f64 is exact, so the conversion loses nothing.
+    (value.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(&value))
+        .then_some(value as u64)
+}

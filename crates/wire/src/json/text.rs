@@ -1,0 +1,269 @@
+//! JSON strings, read without unescaping until asked, and written.
+
+use std::{borrow::Cow, fmt};
+
+use memchr::{memchr, memchr_iter};
+
+/// A JSON string as it stands in the text: the bytes between the quotes, already checked.
+///
+/// Equality compares what the strings mean, not how they are escaped.
+#[derive(Clone, Copy, Default)]
+pub struct Str<'a> {
+    raw: &'a str,
+    /// How many escapes `raw` has. A whole word, because a `bool` leaves padding, and copies of
+    /// padded values made decoding a third slower.
+    escapes: usize,
+}
+
+impl<'a> Str<'a> {
+    /// `raw` must be the inside of a checked JSON string with so many escapes.
+    #[inline]
+    pub(super) const fn new(raw: &'a str, escapes: usize) -> Self {
+        Self { raw, escapes }
+    }
+
+    /// A string that needs no escaping, or `None` if this one does.
+    #[must_use]
+    pub fn plain(text: &'a str) -> Option<Self> {
+        let bad = |b: u8| b == b'"' || b == b'\\' || b < 0x20;
+        (!text.bytes().any(bad)).then_some(Self { raw: text, escapes: 0 })
+    }
+
+    /// The text between the quotes, escapes as written.
+    #[must_use]
+    pub const fn raw(&self) -> &'a str {
+        self.raw
+    }
+
+    /// Whether any character is written as an escape.
+    #[must_use]
+    pub const fn is_escaped(&self) -> bool {
+        self.escapes > 0
+    }
+
+    /// Whether the string has no character.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.raw.is_empty()
+    }
+
+    /// What the string means. Borrowed where nothing is escaped. A surrogate without its partner,
+    /// which no Rust string can hold, becomes U+FFFD.
+    #[must_use]
+    #[inline]
+    pub fn unescape(&self) -> Cow<'a, str> {
+        if self.is_escaped() { Cow::Owned(self.unescaped()) } else { Cow::Borrowed(self.raw) }
+    }
+
+    /// Appends what the string means to `out`.
+    pub fn push_to(&self, out: &mut String) {
+        if !self.is_escaped() {
+            out.push_str(self.raw);
+            return;
+        }
+        let mut rest = self.raw;
+        while let Some(at) = memchr(b'\\', rest.as_bytes()) {
+            let (plain, escape) = rest.split_at(at);
+            out.push_str(plain);
+            let (c, after) = read_escape(escape);
+            out.push(c);
+            rest = after;
+        }
+        out.push_str(rest);
+    }
+
+    /// The characters, unescaped, without allocating.
+    #[must_use]
+    pub const fn iter(&self) -> Chars<'a> {
+        Chars { rest: self.raw }
+    }
+
+    /// How many Unicode scalar values the unescaped string has, without allocating.
+    #[must_use]
+    pub fn chars(&self) -> usize {
+        let written = self.raw.chars().count();
+        if !self.is_escaped() {
+            return written;
+        }
+        let mut saved = 0;
+        let mut from = 0;
+        for at in memchr_iter(b'\\', self.raw.as_bytes()) {
+            // The second half of `\\` is not an escape of its own, nor is that of a pair.
+            if at < from {
+                continue;
+            }
+            let escape = self.raw.get(at..).unwrap_or_default();
+            let length = escape.len() - read_escape(escape).1.len();
+            saved += length - 1;
+            from = at + length;
+        }
+        written - saved
+    }
+
+    /// The end of the unescaped string: what the last `bytes` bytes as written mean. Where that
+    /// begins in the middle of an escape, the rest of the escape stands as written.
+    #[must_use]
+    pub fn tail(&self, bytes: usize) -> String {
+        let mut start = self.raw.len().saturating_sub(bytes);
+        while !self.raw.is_char_boundary(start) {
+            start += 1;
+        }
+        let before = self.raw.as_bytes().get(..start).unwrap_or_default();
+        let slashes = before.iter().rev().take_while(|b| **b == b'\\').count();
+        // An odd number of backslashes before it: the first byte is an escaped one.
+        if slashes % 2 == 1 {
+            start -= 1;
+        }
+        let raw = self.raw.get(start..).unwrap_or_default();
+        Self { raw, escapes: self.escapes }.unescape().into_owned()
+    }
+
+    /// Whether it holds nothing but whitespace, or nothing.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        self.iter().all(char::is_whitespace)
+    }
+
+    /// Whether it means `text`.
+    #[must_use]
+    #[inline]
+    pub fn eq_str(&self, text: &str) -> bool {
+        if self.is_escaped() { self.iter().eq(text.chars()) } else { self.raw == text }
+    }
+
+    #[cold]
+    fn unescaped(&self) -> String {
+        let mut out = String::with_capacity(self.raw.len());
+        self.push_to(&mut out);
+        out
+    }
+}
+
+impl fmt::Debug for Str<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.unescape(), f)
+    }
+}
+
+impl fmt::Display for Str<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&*self.unescape(), f)
+    }
+}
+
+impl PartialEq for Str<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        if self.is_escaped() || other.is_escaped() {
+            self.iter().eq(other.iter())
+        } else {
+            self.raw == other.raw
+        }
+    }
+}
+
+impl Eq for Str<'_> {}
+
+impl PartialEq<str> for Str<'_> {
+    fn eq(&self, other: &str) -> bool {
+        self.eq_str(other)
+    }
+}
+
+impl PartialEq<&str> for Str<'_> {
+    fn eq(&self, other: &&str) -> bool {
+        self.eq_str(other)
+    }
+}
+
+/// The unescaped characters of a [`Str`].
+#[derive(Clone, Debug)]
+pub struct Chars<'a> {
+    rest: &'a str,
+}
+
+impl Iterator for Chars<'_> {
+    type Item = char;
+
+    fn next(&mut self) -> Option<char> {
+        let first = self.rest.chars().next()?;
+        if first != '\\' {
+            self.rest = self.rest.get(first.len_utf8()..).unwrap_or_default();
+            return Some(first);
+        }
+        let (c, rest) = read_escape(self.rest);
+        self.rest = rest;
+        Some(c)
+    }
+}
+
+/// Reads the escape at the start of `text`, which begins with a backslash and was checked.
+fn read_escape(text: &str) -> (char, &str) {
+    let after = |n| text.get(n..).unwrap_or_default();
+    let simple = match text.as_bytes().get(1) {
+        Some(b'n') => '\n',
+        Some(b't') => '\t',
+        Some(b'r') => '\r',
+        Some(b'b') => '\u{8}',
+        Some(b'f') => '\u{c}',
+        Some(b'u') => return read_unicode_escape(text),
+        Some(&other) => char::from(other),
+        None => return (char::REPLACEMENT_CHARACTER, ""),
+    };
+    (simple, after(2))
+}
+
+fn read_unicode_escape(text: &str) -> (char, &str) {
+    let after = |n| text.get(n..).unwrap_or_default();
+    let high = hex4(text.get(2..6));
+    if let 0xD800..=0xDBFF = high
+        && text.get(6..8) == Some("\\u")
+        && let low @ 0xDC00..=0xDFFF = hex4(text.get(8..12))
+    {
+        let scalar = 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
+        return (char::from_u32(scalar).unwrap_or(char::REPLACEMENT_CHARACTER), after(12));
+    }
+    (char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER), after(6))
+}
+
+/// Four hex digits; a lone surrogate's value where there are none, which no character has.
+fn hex4(digits: Option<&str>) -> u32 {
+    digits.and_then(|d| u32::from_str_radix(d, 16).ok()).unwrap_or(0xDFFF)
+}
+
+/// Appends `text` as a JSON string, quotes included. Only what must be escaped is.
+pub fn write_str(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    write_inner(out, text);
+    out.push(b'"');
+}
+
+/// Appends `text` escaped for the inside of a JSON string.
+pub(crate) fn write_inner(out: &mut Vec<u8>, text: &str) {
+    let mut rest = text.as_bytes();
+    while let Some(at) = rest.iter().position(|&b| b < 0x20 || b == b'"' || b == b'\\') {
+        let (plain, special) = rest.split_at(at);
+        out.extend_from_slice(plain);
+        let Some((&byte, after)) = special.split_first() else { break };
+        write_escape(out, byte);
+        rest = after;
+    }
+    out.extend_from_slice(rest);
+}
+
+fn write_escape(out: &mut Vec<u8>, byte: u8) {
+    let short = match byte {
+        b'"' | b'\\' => byte,
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        0x08 => b'b',
+        0x0c => b'f',
+        _ => {
+            let hex = |n: u8| if n < 10 { b'0' + n } else { b'a' + n - 10 };
+            out.extend_from_slice(b"\\u00");
+            out.extend_from_slice(&[hex(byte >> 4), hex(byte & 0xf)]);
+            return;
+        }
+    };
+    out.extend_from_slice(&[b'\\', short]);
+}

@@ -1,0 +1,267 @@
+//! Server-sent events: an incremental reader that keeps the original bytes, and a writer.
+//!
+//! The reader cuts a byte stream into [`Frame`]s, however the stream is chunked. The `raw` bytes
+//! of all frames, one after the other, are the input, exactly: comments, `id:`, `retry:`, stray
+//! blank lines, a byte order mark and every kind of line end included. It works in linear time
+//! and bounds its buffer. It does not interpret data, does not reconnect, and holds back a line
+//! that ends in a carriage return until it knows whether a line feed follows.
+//!
+//! Source of the format: the HTML standard, section "Server-sent events", except that a last frame
+//! without its blank line is handed out too, marked [`Frame::cut`], rather than dropped.
+
+mod lines;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use std::{borrow::Cow, fmt};
+
+use lines::{Line, field, next_line};
+pub use write::{data_span, write_event};
+
+/// The default limit of one frame, in bytes.
+pub const DEFAULT_LIMIT: usize = 16 * 1024 * 1024;
+
+/// One frame: everything up to and including a blank line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// The value of the last `event:` line, else empty (which means `message`).
+    pub event: &'a str,
+    /// The values of the `data:` lines, joined by line feeds. Empty for frames that carry none,
+    /// such as comments: those dispatch nothing.
+    pub data: Cow<'a, str>,
+    /// The frame's bytes as received, its blank line included.
+    pub raw: &'a [u8],
+    /// Whether the input ended before the frame's blank line. Only the last frame can be cut.
+    pub cut: bool,
+}
+
+/// Why a stream cannot be read further. The reader stays in this state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SseError {
+    /// One frame is longer than the limit.
+    TooLong {
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// The `event:` or `data:` value of a frame is not UTF-8.
+    Utf8 {
+        /// Offset of its frame in the whole stream, in bytes.
+        at: u64,
+    },
+}
+
+impl fmt::Display for SseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong { limit } => {
+                write!(f, "a server-sent event is longer than the {limit} bytes allowed")
+            }
+            Self::Utf8 { at } => {
+                write!(f, "the server-sent event at byte {at} of the stream is not UTF-8")
+            }
+        }
+    }
+}
+
+impl std::error::Error for SseError {}
+
+/// The incremental reader.
+///
+/// Feed it with [`push`](Self::push), then call [`next`](Self::next) until it returns `None`; at
+/// the end of the input call [`finish`](Self::finish) and drain once more. It buffers at most the
+/// limit and one chunk.
+///
+/// ```
+/// let mut decoder = softland_wire::sse::Decoder::new(1024);
+/// decoder.push(b"event: ping\nda");
+/// assert!(decoder.next().is_none());
+/// decoder.push(b"ta: {}\n\n");
+/// let frame = decoder.next().unwrap().unwrap();
+/// assert_eq!((frame.event, &*frame.data), ("ping", "{}"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Decoder {
+    buffer: Vec<u8>,
+    limit: usize,
+    /// Where the frame under way begins in the buffer.
+    start: usize,
+    /// Where the line under way begins.
+    line: usize,
+    /// Up to where that line was searched for its end.
+    searched: usize,
+    fields: Fields,
+    /// Bytes drained from the front of the buffer so far.
+    drained: u64,
+    at_end: bool,
+    failed: Option<SseError>,
+}
+
+/// What the lines of the frame under way said so far: ranges of the buffer from the frame's start.
+#[derive(Clone, Copy, Debug, Default)]
+struct Fields {
+    event: (usize, usize),
+    data: (usize, usize),
+    data_lines: usize,
+}
+
+impl Decoder {
+    /// A reader that refuses frames of more than `limit_bytes`.
+    #[must_use]
+    pub const fn new(limit_bytes: usize) -> Self {
+        Self {
+            buffer: Vec::new(),
+            limit: limit_bytes,
+            start: 0,
+            line: 0,
+            searched: 0,
+            fields: Fields { event: (0, 0), data: (0, 0), data_lines: 0 },
+            drained: 0,
+            at_end: false,
+            failed: None,
+        }
+    }
+
+    /// Takes the next bytes. Ignored after an error or after [`finish`](Self::finish).
+    pub fn push(&mut self, chunk: &[u8]) {
+        if self.failed.is_some() || self.at_end {
+            return;
+        }
+        // Only a caller that does not drain, or a frame beyond the limit, can get here.
+        if self.buffer.len() - self.start > self.limit {
+            self.failed = Some(SseError::TooLong { limit: self.limit });
+            return;
+        }
+        self.compact();
+        self.buffer.extend_from_slice(chunk);
+    }
+
+    /// Says that the input has ended: what is left becomes the last frame.
+    pub const fn finish(&mut self) {
+        self.at_end = true;
+    }
+
+    /// The next frame, or `None` when more input is needed.
+    ///
+    /// # Errors
+    /// [`SseError`], again at every later call.
+    #[expect(clippy::should_implement_trait, reason = "frames borrow from the reader")]
+    pub fn next(&mut self) -> Option<Result<Frame<'_>, SseError>> {
+        if let Some(error) = self.failed {
+            return Some(Err(error));
+        }
+        let found = match self.advance() {
+            Ok(None) => return None,
+            Ok(Some(ended)) => ended.frame(&self.buffer, self.drained),
+            Err(error) => Err(error),
+        };
+        self.failed = found.as_ref().err().copied();
+        Some(found)
+    }
+
+    /// Moves the unread rest to the front once it is the smaller part, so that every byte is moved
+    /// at most once on average.
+    fn compact(&mut self) {
+        if self.start == self.buffer.len() {
+            self.buffer.clear();
+        } else if self.start > self.buffer.len() / 2 {
+            self.buffer.drain(..self.start);
+        } else {
+            return;
+        }
+        self.drained += self.start as u64;
+        self.line -= self.start;
+        self.searched -= self.start;
+        self.start = 0;
+    }
+
+    /// Reads lines up to a blank one or the end. `Some((start, cut))` when a frame is whole.
+    fn advance(&mut self) -> Result<Option<Ended>, SseError> {
+        loop {
+            let line = next_line(&self.buffer, self.line, self.searched, self.at_end);
+            let Line::Whole { text_end, end } = line else {
+                return self.at_tail();
+            };
+            let blank = text_end == self.line;
+            if end - self.start > self.limit {
+                return Err(SseError::TooLong { limit: self.limit });
+            }
+            if blank {
+                return Ok(Some(self.cut_here(end, false)));
+            }
+            self.read_line(text_end);
+            self.line = end;
+            self.searched = end;
+        }
+    }
+
+    /// No further line: waits, or ends the last frame.
+    fn at_tail(&mut self) -> Result<Option<Ended>, SseError> {
+        let end = self.buffer.len();
+        if end - self.start > self.limit {
+            return Err(SseError::TooLong { limit: self.limit });
+        }
+        // A carriage return at the end is looked at again.
+        let undecided = self.buffer.last() == Some(&b'\r');
+        self.searched = if undecided { end - 1 } else { end }.max(self.line);
+        if !self.at_end || end == self.start {
+            return Ok(None);
+        }
+        if self.line < end {
+            self.read_line(end);
+        }
+        Ok(Some(self.cut_here(end, true)))
+    }
+
+    fn cut_here(&mut self, end: usize, cut: bool) -> Ended {
+        let ended = Ended { start: self.start, end, fields: self.fields, cut };
+        self.start = end;
+        self.line = end;
+        self.searched = end;
+        self.fields = Fields::default();
+        ended
+    }
+
+    /// Notes the field in the line from `self.line` to `text_end`.
+    fn read_line(&mut self, text_end: usize) {
+        let first = self.drained == 0 && self.line == 0;
+        let line = self.buffer.get(self.line..text_end).unwrap_or_default();
+        let (name, value) = field(line, first);
+        let range = (text_end - value.len() - self.start, text_end - self.start);
+        if name == b"event" {
+            self.fields.event = range;
+        } else if name == b"data" {
+            if self.fields.data_lines == 0 {
+                self.fields.data = range;
+            }
+            self.fields.data_lines += 1;
+        }
+    }
+}
+
+/// A whole frame, as ranges of the buffer.
+#[derive(Clone, Copy, Debug)]
+struct Ended {
+    start: usize,
+    end: usize,
+    fields: Fields,
+    cut: bool,
+}
+
+impl Ended {
+    fn frame(self, buffer: &[u8], drained: u64) -> Result<Frame<'_>, SseError> {
+        let raw = buffer.get(self.start..self.end).unwrap_or_default();
+        let at = drained + self.start as u64;
+        let bad = |_| SseError::Utf8 { at };
+        let text = |(start, end): (usize, usize)| {
+            std::str::from_utf8(raw.get(start..end).unwrap_or_default()).map_err(bad)
+        };
+        let data = if self.fields.data_lines > 1 {
+            Cow::Owned(lines::join_data(raw, at == 0).map_err(bad)?)
+        } else {
+            Cow::Borrowed(text(self.fields.data)?)
+        };
+        Ok(Frame { event: text(self.fields.event)?, data, raw, cut: self.cut })
+    }
+}

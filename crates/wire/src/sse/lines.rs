@@ -1,0 +1,72 @@
+//! Lines and fields of a server-sent event.
+
+use std::str::Utf8Error;
+
+use memchr::memchr2;
+
+/// The byte order mark that may open a stream.
+const BOM: &[u8] = b"\xEF\xBB\xBF";
+
+/// A search for a line's end.
+pub(super) enum Line {
+    /// The line's text ends at `text_end`, the line itself, with its line end, at `end`.
+    Whole { text_end: usize, end: usize },
+    /// More input is needed.
+    Partial,
+}
+
+/// The line that begins at `start`, of which everything before `searched` holds no line end.
+pub(super) fn next_line(buffer: &[u8], start: usize, searched: usize, at_end: bool) -> Line {
+    let from = searched.max(start);
+    let rest = buffer.get(from..).unwrap_or_default();
+    let Some(text_end) = memchr2(b'\n', b'\r', rest).map(|at| from + at) else {
+        return Line::Partial;
+    };
+    let crlf = buffer.get(text_end..text_end + 2);
+    match crlf {
+        Some(b"\r\n") => Line::Whole { text_end, end: text_end + 2 },
+        // The last byte is a carriage return: a line feed may still come and belong to it.
+        None if buffer.get(text_end) == Some(&b'\r') && !at_end => Line::Partial,
+        _ => Line::Whole { text_end, end: text_end + 1 },
+    }
+}
+
+/// A line's field name and value. A comment has an empty name. `first`: the stream's first line.
+pub(super) fn field(line: &[u8], first: bool) -> (&[u8], &[u8]) {
+    let line = if first { line.strip_prefix(BOM).unwrap_or(line) } else { line };
+    let Some(colon) = line.iter().position(|&b| b == b':') else {
+        return (line, &[]);
+    };
+    let (name, rest) = line.split_at(colon);
+    let value = rest.strip_prefix(b":").unwrap_or(rest);
+    (name, value.strip_prefix(b" ").unwrap_or(value))
+}
+
+/// All data values of a frame, joined by line feeds.
+pub(super) fn join_data(raw: &[u8], first_frame: bool) -> Result<String, Utf8Error> {
+    let mut out = Vec::with_capacity(raw.len());
+    let mut lines = 0;
+    each_line(raw, |start, text_end| {
+        let line = raw.get(start..text_end).unwrap_or_default();
+        if let (b"data", value) = field(line, first_frame && start == 0) {
+            if lines > 0 {
+                out.push(b'\n');
+            }
+            lines += 1;
+            out.extend_from_slice(value);
+        }
+    });
+    String::from_utf8(out).map_err(|error| error.utf8_error())
+}
+
+/// Calls `each` with every line's start and the end of its text.
+pub(super) fn each_line(raw: &[u8], mut each: impl FnMut(usize, usize)) {
+    let mut start = 0;
+    while let Line::Whole { text_end, end } = next_line(raw, start, start, true) {
+        each(start, text_end);
+        start = end;
+    }
+    if start < raw.len() {
+        each(start, raw.len());
+    }
+}

@@ -1,0 +1,49 @@
+//! Writing events, and finding the data in a received frame.
+
+use super::lines::{each_line, field};
+use crate::json::Span;
+
+/// Appends one event with its blank line. Data of several lines becomes several `data:` lines;
+/// an empty `event` writes no `event:` line. Line ends in `event` are left out.
+pub fn write_event(out: &mut Vec<u8>, event: &str, data: &str) {
+    if !event.is_empty() {
+        out.extend_from_slice(b"event: ");
+        out.extend(event.bytes().filter(|&b| b != b'\n' && b != b'\r'));
+        out.push(b'\n');
+    }
+    let bytes = data.as_bytes();
+    if bytes.is_empty() {
+        out.extend_from_slice(b"data:\n");
+    }
+    let mut last_end = 0;
+    each_line(bytes, |start, end| {
+        write_data_line(out, bytes.get(start..end).unwrap_or_default());
+        last_end = end;
+    });
+    // A line end at the very end opens one more, empty line.
+    if last_end < bytes.len() {
+        write_data_line(out, b"");
+    }
+    out.push(b'\n');
+}
+
+fn write_data_line(out: &mut Vec<u8>, line: &[u8]) {
+    out.extend_from_slice(b"data: ");
+    out.extend_from_slice(line);
+    out.push(b'\n');
+}
+
+/// Where the data stands in a frame's raw bytes, if it has exactly one `data:` line.
+#[must_use]
+pub fn data_span(raw: &[u8]) -> Option<Span> {
+    let mut found = None;
+    let mut lines = 0;
+    each_line(raw, |start, text_end| {
+        let line = raw.get(start..text_end).unwrap_or_default();
+        if let (b"data", value) = field(line, start == 0) {
+            found = Some(Span::new(text_end - value.len(), text_end));
+            lines += 1;
+        }
+    });
+    found.filter(|_| lines == 1)
+}
