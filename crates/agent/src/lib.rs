@@ -6,13 +6,18 @@
 //! decide what is seen.
 
 pub mod agent_file;
+mod event;
 pub mod http;
 mod nearest;
+mod run;
 pub mod tool;
 pub mod tools;
 
-// The loop: modules `run` and `event`.
-
 pub use agent_file::{AgentFile, Problem};
+pub use event::{AnsweredBy, Event, EventKind, Report, UsageTotal};
+pub use run::{Agent, Conversation, Inbox, Options, Unfit};
 pub use tool::{Tool, ToolCall, ToolContext, ToolDef, ToolOutput, ToolSet, ToolSetError};
 pub use tools::Root;
+
+/// The policy core, for limits and outcomes.
+pub use softland_session::core;

@@ -89,6 +89,8 @@ pub enum Tail {
     Continue,
     /// The paused turn as it is.
     Resume,
+    /// The placeholder and the note, where a limit was reached while the model was at it.
+    Expire(Because),
 }
 
 /// Why a request brought no turn.
@@ -224,6 +226,18 @@ impl Ladder {
             return self.local(&Because::count(Reason::Empty, self.empties, limit));
         }
         Self::end(Ended::plain(Outcome::Failed, Reason::Provider), false)
+    }
+
+    /// A limit was reached while a request was under way, which was given up for it.
+    pub fn expired(&mut self, because: Because) -> Next {
+        if self.landing.is_some() {
+            return self.failed(Failure::Provider);
+        }
+        self.landing = Some(because.clone());
+        if matches!(self.setting.landing, Landing::Stop) {
+            return self.local(&because);
+        }
+        self.force(Tail::Expire(because))
     }
 
     fn explored(&mut self, class: Class, none_pass: Option<&Because>, text: bool) -> Next {

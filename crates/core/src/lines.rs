@@ -96,10 +96,11 @@ pub fn ends_in_line(text: &str) -> bool {
         || is_countdown(last)
 }
 
-/// Whether a user message is a text of softland's own: a nudge or a continuation.
+/// Whether a user message is a text of softland's own: a nudge, a continuation, or the note alone.
 #[must_use]
 pub fn is_own_message(text: &str) -> bool {
-    matches!(text.trim(), NUDGE | CONTINUE)
+    let text = text.trim();
+    matches!(text, NUDGE | CONTINUE) || (text.ends_with(ANSWER_NOW) && !text.contains('\n'))
 }
 
 /// How long a tail of a result [`ends_in_line`] needs to see, in bytes.

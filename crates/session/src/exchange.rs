@@ -206,6 +206,13 @@ impl Exchange {
         self.follow(next, None, out);
     }
 
+    /// A limit that the transcript does not show was reached while the request was under way, and
+    /// the request was given up for it: the run lands.
+    pub fn expire(&mut self, because: Because, out: &mut Out) {
+        let next = self.ladder.expired(because);
+        self.follow(next, None, out);
+    }
+
     /// Makes ready to send the same request once more.
     pub fn again(&mut self) {
         let mode = self.mode();
@@ -274,9 +281,12 @@ impl Exchange {
 
     /// Adds the tail for the next request.
     fn extend(&mut self, tail: &Tail, out: &mut Out) {
+        if let Tail::Expire(because) = tail {
+            self.tail.extend(tail::expired(because));
+        }
         let Some(message) = self.newest.take() else { return };
         match tail {
-            Tail::Keep => {}
+            Tail::Keep | Tail::Expire(_) => {}
             Tail::Refuse(because) => self.tail.extend(tail::refusal(&message, because)),
             Tail::ToolRefuse => {
                 let calls: Vec<_> = turn::calls(&message.blocks).map(|(call, _)| call).collect();

@@ -10,7 +10,8 @@ const BETAS: &str = "context-management-2025-06-27,compact-2026-01-12,mcp-client
     task-budgets-2026-03-13,mid-conversation-tool-changes-2026-07-01,\
     mid-conversation-system-clear-at-2026-08-21,mid-conversation-output-config-2026-07-01,\
     interleaved-thinking-2025-05-14,structured-outputs-2025-11-13,\
-    thinking-binding-controls-2026-08-01,message-threads-2026-08-12";
+    thinking-binding-controls-2026-08-01,message-threads-2026-08-12,\
+    thinking-display-updates-2026-08-18";
 
 fn shared(part: &str) -> Option<PathBuf> {
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")).join(part);

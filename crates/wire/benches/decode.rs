@@ -2,6 +2,8 @@
 //! and `serde_json::Value`, over the same 1 MB in chunks of 1,460 bytes. Both add up the length of
 //! the text, thinking and input they see; a check before the run says that they agree.
 
+#![expect(clippy::unwrap_used, reason = "a benchmark that fails should stop")]
+
 mod corpus;
 
 use std::convert::Infallible;

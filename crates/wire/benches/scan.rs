@@ -1,6 +1,8 @@
 //! Scanning a request of 1 MB (400 turns) and of 10 MB (4,000 turns): linear, and fast enough to
 //! be done anew for every request. Beside it, parsing into a `serde_json::Value`.
 
+#![expect(clippy::unwrap_used, reason = "a benchmark that fails should stop")]
+
 mod corpus;
 
 use divan::{Bencher, black_box, counter::BytesCount};

@@ -19,9 +19,9 @@ pub use message::{
     AssembleError, Assembler, Block, End, Extra, Finished, Message, MessageError, Stop,
 };
 pub use request::{
-    BlockKind, Content, Message as RequestMessage, Part, Request, RequestError, ResultContent,
-    Role, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceKind, ToolResult, Tools,
-    Block as RequestBlock, MaxTokens, Messages,
+    Block as RequestBlock, BlockKind, Content, MaxTokens, Message as RequestMessage, Messages,
+    Part, Request, RequestError, ResultContent, Role, Thinking, ThinkingMode, Tool, ToolChoice,
+    ToolChoiceKind, ToolResult, Tools,
 };
 pub use stream::{BlockStart, BlockStartKind, Event, MessageDelta, MessageStart};
 pub use usage::{Iteration, Tokens, Usage, UsageUpdate};

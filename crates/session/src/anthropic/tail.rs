@@ -103,6 +103,11 @@ pub(crate) fn nudge(message: &Message, form: Nudge) -> Vec<Json> {
     }
 }
 
+/// What follows a request that was given up because a limit was reached meanwhile.
+pub(crate) fn expired(because: &Because) -> Vec<Json> {
+    vec![said("assistant", lines::NO_ANSWER), said("user", &lines::ask(because))]
+}
+
 /// What follows a truncated turn. Without anything visible to keep, the request is sent as it was.
 pub(crate) fn go_on(message: &Message) -> Vec<Json> {
     let blocks = kept(message, turn::cut_call(message));

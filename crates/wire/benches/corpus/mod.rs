@@ -15,8 +15,25 @@ impl Seeded {
 
     fn words(&mut self, count: usize) -> String {
         const WORDS: &[&str] = &[
-            "the", "harbour", "notes", "of", "June", "list", "three", "arrivals,", "and", "no",
-            "departure.\n", "\"quoted\"", "fn main() {", "}", "Größe", "é", "東京", "a", "search",
+            "the",
+            "harbour",
+            "notes",
+            "of",
+            "June",
+            "list",
+            "three",
+            "arrivals,",
+            "and",
+            "no",
+            "departure.\n",
+            "\"quoted\"",
+            "fn main() {",
+            "}",
+            "Größe",
+            "é",
+            "東京",
+            "a",
+            "search",
         ];
         (0..count).map(|_| WORDS[self.next(WORDS.len())]).collect::<Vec<_>>().join(" ")
     }
@@ -37,23 +54,55 @@ pub(crate) fn stream() -> String {
 }
 
 fn response(out: &mut String, seeded: &mut Seeded) {
-    event(out, seeded, "message_start", r#"{"type":"message_start","message":{"model":"claude-sonnet-4-5","id":"msg_0123456789abcdef","type":"message","role":"assistant","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":671,"cache_creation_input_tokens":0,"cache_read_input_tokens":5231,"cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0},"output_tokens":8,"service_tier":"standard"}}}"#);
+    event(
+        out,
+        seeded,
+        "message_start",
+        r#"{"type":"message_start","message":{"model":"claude-sonnet-4-5","id":"msg_0123456789abcdef","type":"message","role":"assistant","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":671,"cache_creation_input_tokens":0,"cache_read_input_tokens":5231,"cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0},"output_tokens":8,"service_tier":"standard"}}}"#,
+    );
     let kinds = [
         (r#"{"type":"thinking","thinking":"","signature":""}"#, "thinking_delta", "thinking", 60),
         (r#"{"type":"text","text":""}"#, "text_delta", "text", 120),
-        (r#"{"type":"tool_use","id":"toolu_0123456789","name":"grep","input":{}}"#, "input_json_delta", "partial_json", 40),
+        (
+            r#"{"type":"tool_use","id":"toolu_0123456789","name":"grep","input":{}}"#,
+            "input_json_delta",
+            "partial_json",
+            40,
+        ),
     ];
     for (index, (block, delta, field, count)) in kinds.iter().enumerate() {
-        event(out, seeded, "content_block_start", &format!(r#"{{"type":"content_block_start","index":{index},"content_block":{block}}}"#));
+        event(
+            out,
+            seeded,
+            "content_block_start",
+            &format!(r#"{{"type":"content_block_start","index":{index},"content_block":{block}}}"#),
+        );
         event(out, seeded, "ping", r#"{"type": "ping"}"#);
         for _ in 0..*count {
             let words = 2 + seeded.next(8);
             let text = string(&seeded.words(words));
-            event(out, seeded, "content_block_delta", &format!(r#"{{"type":"content_block_delta","index":{index},"delta":{{"type":"{delta}","{field}":{text}}}}}"#));
+            event(
+                out,
+                seeded,
+                "content_block_delta",
+                &format!(
+                    r#"{{"type":"content_block_delta","index":{index},"delta":{{"type":"{delta}","{field}":{text}}}}}"#
+                ),
+            );
         }
-        event(out, seeded, "content_block_stop", &format!(r#"{{"type":"content_block_stop","index":{index}}}"#));
+        event(
+            out,
+            seeded,
+            "content_block_stop",
+            &format!(r#"{{"type":"content_block_stop","index":{index}}}"#),
+        );
     }
-    event(out, seeded, "message_delta", r#"{"type":"message_delta","delta":{"stop_reason":"tool_use","stop_sequence":null},"usage":{"input_tokens":671,"cache_creation_input_tokens":0,"cache_read_input_tokens":5231,"output_tokens":300}}"#);
+    event(
+        out,
+        seeded,
+        "message_delta",
+        r#"{"type":"message_delta","delta":{"stop_reason":"tool_use","stop_sequence":null},"usage":{"input_tokens":671,"cache_creation_input_tokens":0,"cache_read_input_tokens":5231,"output_tokens":300}}"#,
+    );
     event(out, seeded, "message_stop", r#"{"type":"message_stop"}"#);
 }
 

@@ -9,9 +9,7 @@ mod tests;
 
 use std::fmt;
 
-use super::request::{
-    Block, BlockKind, Content, Message, Request, ResultContent,
-};
+use super::request::{Block, BlockKind, Content, Message, Request, ResultContent};
 use crate::json::{self, Span, Str, write_str};
 
 /// Edits to one body.
@@ -138,8 +136,7 @@ impl Splice {
         if messages.is_empty() {
             return;
         }
-        let joined =
-            messages.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(b",".as_slice());
+        let joined = messages.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(b",".as_slice());
         let last = request.messages.list.last().map(|message| message.span);
         self.append_element(request.messages.span, last, &joined);
     }

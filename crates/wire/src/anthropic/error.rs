@@ -106,10 +106,9 @@ impl ApiError {
             ErrorKind::Authentication | ErrorKind::Billing | ErrorKind::Permission => {
                 Blame::Account
             }
-            ErrorKind::RateLimit
-            | ErrorKind::Api
-            | ErrorKind::Timeout
-            | ErrorKind::Overloaded => Blame::Provider,
+            ErrorKind::RateLimit | ErrorKind::Api | ErrorKind::Timeout | ErrorKind::Overloaded => {
+                Blame::Provider
+            }
             ErrorKind::Other(_) => match self.status {
                 408 | 409 | 429 => Blame::Provider,
                 401..=403 | 407 => Blame::Account,

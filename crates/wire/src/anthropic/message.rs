@@ -15,7 +15,10 @@ use std::fmt;
 pub use assemble::{AssembleError, Assembler, End, Finished};
 pub use block::{Block, Extra};
 
-use super::{stream::blocks, usage::{Usage, UsageUpdate}};
+use super::{
+    stream::blocks,
+    usage::{Usage, UsageUpdate},
+};
 use crate::json::{self, Cursor, Kind};
 
 /// A response of the model.

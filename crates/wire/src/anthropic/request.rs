@@ -12,10 +12,10 @@ mod tests;
 
 use std::fmt;
 
-pub use blocks::{Block, BlockKind, Content, Message, Messages, Part, ResultContent, Role, ToolResult};
-pub use members::{
-    MaxTokens, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceKind, Tools,
+pub use blocks::{
+    Block, BlockKind, Content, Message, Messages, Part, ResultContent, Role, ToolResult,
 };
+pub use members::{MaxTokens, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceKind, Tools};
 
 use crate::json::{self, Cursor, Span, Str};
 

@@ -27,9 +27,8 @@ pub fn write_message_start(out: &mut Vec<u8>, id: &str, model: &str, usage: &Usa
 
 /// `content_block_start` with a block given as JSON.
 pub fn write_block_start(out: &mut Vec<u8>, index: u32, block_json: &str) {
-    let data = format!(
-        r#"{{"type":"content_block_start","index":{index},"content_block":{block_json}}}"#
-    );
+    let data =
+        format!(r#"{{"type":"content_block_start","index":{index},"content_block":{block_json}}}"#);
     write_event(out, "content_block_start", &data);
 }
 

@@ -113,7 +113,8 @@ impl Usage {
         out.push(b'{');
         write_tokens(out, &self.tokens);
         if self.thinking > 0 {
-            let details = format!(r#","output_tokens_details":{{"thinking_tokens":{}}}"#, self.thinking);
+            let details =
+                format!(r#","output_tokens_details":{{"thinking_tokens":{}}}"#, self.thinking);
             out.extend_from_slice(details.as_bytes());
         }
         if self.web_searches > 0 || self.web_fetches > 0 {

@@ -1,1 +1,167 @@
 use super::*;
+
+/// Reads `json` as one string.
+fn string(json: &str) -> Str<'_> {
+    Cursor::new(json).string().unwrap().0
+}
+
+#[test]
+fn strings_mean_what_they_say() {
+    for (json, meaning) in [
+        (r#""""#, ""),
+        (r#""plain""#, "plain"),
+        (r#""\"\\\/\b\f\n\r\t""#, "\"\\/\u{8}\u{c}\n\r\t"),
+        (r#""\u0041\u00e9\u6771""#, "Aé東"),
+        (r#""\ud83d\ude00 and 😀""#, "😀 and 😀"),
+        (r#""lone \ud83d.""#, "lone \u{fffd}."),
+        (r#""two high \ud83d\ud83d""#, "two high \u{fffd}\u{fffd}"),
+        (r#""low first \ude00\ud83d""#, "low first \u{fffd}\u{fffd}"),
+        (r#""\\u0041 \\n""#, "\\u0041 \\n"),
+    ] {
+        let text = string(json);
+        assert_eq!(text.unescape(), meaning, "{json}");
+        assert_eq!(text.iter().collect::<String>(), meaning, "{json}");
+        assert_eq!(text.chars(), meaning.chars().count(), "{json}");
+        assert!(text.eq_str(meaning), "{json}");
+        assert!(!text.eq_str("something else"), "{json}");
+        assert_eq!(text.is_escaped(), json.contains('\\'), "{json}");
+    }
+}
+
+#[test]
+fn equality_is_of_meaning() {
+    assert_eq!(string(r#""\u0041b""#), string(r#""Ab""#));
+    assert_eq!(string(r#""\u0041b""#), string(r#""A\u0062""#));
+    assert_ne!(string(r#""\u0041b""#), string(r#""AB""#));
+    assert_ne!(string(r#""\\n""#), string(r#""\n""#));
+}
+
+#[test]
+fn blank_means_nothing_but_whitespace() {
+    assert!(string(r#""""#).is_blank());
+    assert!(string(r#"" \n\t\u00a0\u2003""#).is_blank());
+    assert!(!string(r#"" \n.""#).is_blank());
+    assert!(!string(r#""\u200b""#).is_blank(), "a zero-width space is no whitespace to Unicode");
+}
+
+#[test]
+fn the_tail_of_a_string_begins_at_a_character() {
+    assert_eq!(
+        string(r#""abc\nd""#).tail(2),
+        "nd".strip_prefix('n').map(|d| format!("\n{d}")).unwrap()
+    );
+    assert_eq!(string(r#""a\\nb""#).tail(2), "nb");
+    assert_eq!(string(r#""aé""#).tail(1), "");
+    assert_eq!(string(r#""aé""#).tail(99), "aé");
+}
+
+#[test]
+fn plain_text_needs_no_escape() {
+    assert_eq!(Str::plain("message_stop").unwrap(), "message_stop");
+    for bad in ["a\"b", "a\\b", "a\nb"] {
+        assert!(Str::plain(bad).is_none());
+    }
+}
+
+#[test]
+fn errors_say_what_and_where() {
+    for (json, kind, at) in [
+        ("", ErrorKind::Value, 0),
+        ("  x", ErrorKind::Value, 2),
+        ("{\"a\" 1}", ErrorKind::Colon, 5),
+        ("{\"a\":1,}", ErrorKind::String, 7),
+        ("{a:1}", ErrorKind::String, 1),
+        ("[1 2]", ErrorKind::Comma, 3),
+        ("[1,]", ErrorKind::Value, 3),
+        ("[1}", ErrorKind::Comma, 2),
+        ("\"abc", ErrorKind::UnclosedString, 4),
+        ("\"a\\x\"", ErrorKind::Escape, 2),
+        ("\"a\\u12g4\"", ErrorKind::Escape, 2),
+        ("\"a\\", ErrorKind::Escape, 2),
+        ("-", ErrorKind::Number, 1),
+        ("1.", ErrorKind::Number, 2),
+        ("1e+", ErrorKind::Number, 3),
+        ("01", ErrorKind::Trailing, 1),
+        ("truth", ErrorKind::Value, 0),
+        ("{} {}", ErrorKind::Trailing, 3),
+    ] {
+        assert_eq!(check(json), Err(Error { kind, at }), "{json}");
+        let said = Error { kind, at }.to_string();
+        assert!(said.ends_with(&format!("at byte {at}")), "{said}");
+    }
+    let utf8 = Cursor::from_bytes(b"\"\xff\"").unwrap_err();
+    assert_eq!(utf8, Error { kind: ErrorKind::Utf8, at: 1 });
+}
+
+/// `levels` nested lists or objects.
+fn nested(levels: usize, open: &str, close: &str) -> String {
+    [open.repeat(levels).as_str(), "0", &close.repeat(levels)].concat()
+}
+
+#[test]
+fn nesting_is_bounded_by_name() {
+    for (open, close) in [("[", "]"), ("{\"k\":", "}"), ("[{\"k\":", "}]")] {
+        let per = open.matches(['[', '{']).count();
+        assert!(check(&nested(MAX_DEPTH / per, open, close)).is_ok());
+        let deep = check(&nested(MAX_DEPTH / per + 1, open, close)).unwrap_err();
+        assert_eq!(deep.kind, ErrorKind::TooDeep);
+    }
+    // A million brackets cost no stack.
+    assert_eq!(check(&"[".repeat(1_000_000)).unwrap_err().kind, ErrorKind::TooDeep);
+    // The cursor's own descent counts too.
+    let inner = nested(MAX_DEPTH, "[", "]");
+    let wrapped = format!("{{\"a\":{inner}}}");
+    let result = Cursor::new(&wrapped).members(|_, _| Ok::<_, Error>(()));
+    assert_eq!(result.unwrap_err().kind, ErrorKind::TooDeep);
+}
+
+#[test]
+fn members_come_in_order_and_unread_values_are_skipped() {
+    let json = r#" { "a" : [1,{"b":2}] , "c":"x", "a":null,"n":-1.5e3 } "#;
+    let mut cursor = Cursor::new(json);
+    let mut keys = Vec::new();
+    let span = cursor
+        .members(|cursor, member| {
+            keys.push(member.key.unescape().into_owned());
+            assert_eq!(member.span.of(json), format!("\"{}\"", member.key));
+            if member.key == "c" {
+                assert_eq!(cursor.string()?.0, "x");
+            }
+            Ok::<_, Error>(())
+        })
+        .unwrap();
+    cursor.end().unwrap();
+    assert_eq!(keys, ["a", "c", "a", "n"]);
+    assert_eq!(span.of(json), json.trim());
+}
+
+#[test]
+fn whole_numbers_are_read_and_others_skipped() {
+    for (json, value) in [
+        ("0", Some(0)),
+        ("64", Some(64)),
+        ("123456789012345678", Some(123_456_789_012_345_678)),
+        ("18446744073709551615", Some(u64::MAX)),
+        ("18446744073709551616", None),
+        ("4096.0", Some(4096)),
+        ("4e3", Some(4000)),
+        ("0.5", None),
+        ("-1", None),
+        ("null", None),
+        ("\"7\"", None),
+        ("[1]", None),
+    ] {
+        let mut cursor = Cursor::new(json);
+        assert_eq!(cursor.uint_or_skip().unwrap(), value, "{json}");
+        cursor.end().unwrap();
+    }
+    assert!(Cursor::new("00").uint_or_skip().is_ok_and(|_| check("00").is_err()));
+}
+
+#[test]
+fn written_strings_escape_only_what_they_must() {
+    let mut out = Vec::new();
+    write_str(&mut out, "a\"b\\c\n\r\t\u{8}\u{c}\u{1}\u{1f}/é東😀\u{7f}");
+    let expected = "\"a\\\"b\\\\c\\n\\r\\t\\b\\f\\u0001\\u001f/é東😀\u{7f}\"";
+    assert_eq!(std::str::from_utf8(&out).unwrap(), expected);
+}

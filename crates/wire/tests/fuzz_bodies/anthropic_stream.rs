@@ -18,7 +18,7 @@ pub fn run(data: &[u8]) {
     while let Some(Ok(frame)) = decoder.next() {
         let Ok(event) = Event::decode(frame.event, &frame.data) else { continue };
         let _ = assembler.push(&event);
-        reindexed(frame.raw, &event);
+        reindexed(frame.raw);
     }
     let finished = assembler.finish();
     for block in &finished.message.blocks {
@@ -29,23 +29,21 @@ pub fn run(data: &[u8]) {
 }
 
 /// The event under another index is the same event, but for the index.
-fn reindexed(raw: &[u8], event: &Event<'_>) {
-    let index = 7_000_000;
-    let mut out = Vec::new();
-    respond::write_reindexed(&mut out, raw, index).unwrap();
-    let mut decoder = Decoder::new(2 * LIMIT);
-    decoder.push(&out);
+fn reindexed(raw: &[u8]) {
+    let Some(index) = alone(raw, |event| event.index()) else { return };
+    let other = 7_000_000;
+    let (mut out, mut back) = (Vec::new(), Vec::new());
+    respond::write_reindexed(&mut out, raw, other).unwrap();
+    alone(&out, |moved| assert_eq!(moved.index(), index.map(|_| other))).unwrap();
+    respond::write_reindexed(&mut back, &out, index.unwrap_or(other)).unwrap();
+    alone(raw, |event| alone(&back, |again| assert_eq!(again, event)).unwrap()).unwrap();
+}
+
+/// Reads a frame's event out of its stream, where a byte order mark may mean something else.
+fn alone<T>(raw: &[u8], read: impl FnOnce(&Event<'_>) -> T) -> Option<T> {
+    let mut decoder = Decoder::new(4 * LIMIT);
+    decoder.push(raw);
     decoder.finish();
-    let frame = decoder.next().unwrap().unwrap();
-    let moved = Event::decode(frame.event, &frame.data).unwrap();
-    if event.index().is_some() {
-        assert_eq!(moved.index(), Some(index));
-    }
-    let mut back = Vec::new();
-    respond::write_reindexed(&mut back, &out, event.index().unwrap_or(index)).unwrap();
-    let mut decoder = Decoder::new(2 * LIMIT);
-    decoder.push(&back);
-    decoder.finish();
-    let frame = decoder.next().unwrap().unwrap();
-    assert_eq!(&Event::decode(frame.event, &frame.data).unwrap(), event);
+    let frame = decoder.next()?.unwrap();
+    Event::decode(frame.event, &frame.data).ok().map(|event| read(&event))
 }

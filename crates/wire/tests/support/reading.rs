@@ -35,8 +35,11 @@ pub(crate) fn read_events(stream: &str) -> Reading {
     let mut reading = Reading::default();
     let mut inputs: Vec<String> = Vec::new();
     for event in stream.replace("\r\n", "\n").split("\n\n") {
-        let data: String =
-            event.lines().filter_map(|line| line.strip_prefix("data:")).collect::<Vec<_>>().join("\n");
+        let data: String = event
+            .lines()
+            .filter_map(|line| line.strip_prefix("data:"))
+            .collect::<Vec<_>>()
+            .join("\n");
         if !data.trim().is_empty() {
             let value: Value = serde_json::from_str(&data).unwrap();
             read_event(&mut reading, &mut inputs, &value);

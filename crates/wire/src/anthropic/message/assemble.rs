@@ -140,7 +140,8 @@ impl Assembler {
             Event::MessageDelta(delta) => self.message_delta(delta),
             Event::MessageStop => self.end = End::Stop,
             Event::Error { kind, message } => {
-                let (kind, message) = (kind.unescape().into_owned(), message.unescape().into_owned());
+                let (kind, message) =
+                    (kind.unescape().into_owned(), message.unescape().into_owned());
                 self.end = End::Error { kind, message };
             }
             Event::Ping | Event::Unknown { .. } => {}
@@ -217,12 +218,7 @@ impl Assembler {
 
     fn place(&mut self, index: u32, block: Block, closed: bool) {
         self.by_index.insert(index, self.open.len());
-        self.open.push(Building {
-            block,
-            json: String::new(),
-            citations: Vec::new(),
-            closed,
-        });
+        self.open.push(Building { block, json: String::new(), citations: Vec::new(), closed });
     }
 
     fn message_delta(&mut self, delta: &MessageDelta<'_>) {

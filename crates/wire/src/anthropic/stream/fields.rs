@@ -142,10 +142,7 @@ fn not_null<'a>(cursor: &mut Cursor<'a>) -> Result<Option<&'a str>, Error> {
     Ok((kind != Kind::Null).then_some(raw))
 }
 
-fn message_delta<'a>(
-    delta: Delta<'a>,
-    usage: Option<Box<UsageUpdate>>,
-) -> Box<MessageDelta<'a>> {
+fn message_delta<'a>(delta: Delta<'a>, usage: Option<Box<UsageUpdate>>) -> Box<MessageDelta<'a>> {
     Box::new(MessageDelta {
         stop_reason: delta.stop_reason,
         stop_sequence: delta.stop_sequence,
@@ -215,9 +212,7 @@ pub(in crate::anthropic) fn blocks<'a>(
     Ok(Some(blocks))
 }
 
-fn block_start<'a>(
-    cursor: &mut Cursor<'a>,
-) -> Result<BlockStart<'a>, Error> {
+fn block_start<'a>(cursor: &mut Cursor<'a>) -> Result<BlockStart<'a>, Error> {
     let mut fields = BlockFields::default();
     let whole = cursor.text();
     let span = cursor.members(|cursor, member| {

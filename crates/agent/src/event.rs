@@ -1,0 +1,150 @@
+//! The events of a run: one JSON object each, in block order, with exactly one terminal event.
+
+use serde::Serialize;
+use serde_json::Value;
+use softland_session::core::policy::Policy;
+use softland_session::core::{Because, Ended, Evidence};
+
+/// One event: an envelope around what happened. Serialises as the contract's line.
+#[derive(Clone, Debug, Serialize)]
+pub struct Event {
+    /// The format's version, 1.
+    pub v: u32,
+    /// Counts from 0 without gaps within a run.
+    pub seq: u64,
+    /// When, as RFC 3339 in UTC.
+    pub ts: String,
+    /// The run's id.
+    pub run: String,
+    /// The turn, from 1; 0 before the first.
+    pub turn: u64,
+    /// What.
+    #[serde(flatten)]
+    pub kind: EventKind,
+}
+
+/// What happened. Names and fields are the contract's (section 7).
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the contract's words, described there")]
+pub enum EventKind {
+    RunStart {
+        agent: String,
+        model: String,
+        policy: Box<Policy>,
+    },
+    TurnStart {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        turns_limit: Option<u64>,
+    },
+    TextStart,
+    TextDelta {
+        text: String,
+    },
+    ThinkingStart,
+    ThinkingDelta {
+        text: String,
+    },
+    ToolStart {
+        id: String,
+        name: String,
+    },
+    ToolInputDelta {
+        id: String,
+        partial_json: String,
+    },
+    BlockStop {
+        index: u32,
+    },
+    ToolExecute {
+        id: String,
+        name: String,
+        input: Value,
+    },
+    ToolResult {
+        id: String,
+        name: String,
+        ok: bool,
+        content: String,
+        ms: u64,
+    },
+    Signal {
+        signal: &'static str,
+        evidence: Evidence,
+    },
+    Intervention {
+        intervention: &'static str,
+        because: Option<Because>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+    },
+    Usage {
+        input: u64,
+        output: u64,
+        cache_read: u64,
+        cache_write: u64,
+        cost_usd: Option<f64>,
+    },
+    Done {
+        #[serde(flatten)]
+        report: Box<Report>,
+    },
+    Error {
+        message: String,
+        #[serde(flatten)]
+        report: Box<Report>,
+    },
+}
+
+impl EventKind {
+    /// Whether this is the run's last event.
+    #[must_use]
+    pub fn is_terminal(&self) -> bool {
+        matches!(self, Self::Done { .. } | Self::Error { .. })
+    }
+}
+
+/// How a run ended: the contract's outcome (section 6).
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Outcome, reason, rung, limit, value and what every limit leaves.
+    #[serde(flatten)]
+    pub ended: Ended,
+    /// The answer; absent on an error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
+    /// Whose answer it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answered_by: Option<AnsweredBy>,
+    /// Turns of the model.
+    pub turns: u64,
+    /// Tool calls that ran.
+    pub tool_calls: u64,
+    /// Tokens of the whole run.
+    pub usage: UsageTotal,
+    /// What it cost in dollars; `null` where the model's price is unknown.
+    pub cost_usd: Option<f64>,
+    /// What failed, where something did.
+    #[serde(skip)]
+    pub failure: Option<String>,
+}
+
+/// Whose an answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AnsweredBy {
+    /// The model's.
+    Model,
+    /// softland's.
+    Local,
+}
+
+/// Tokens by the price they are billed at. `input` is the uncached part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the contract's words (sections 7 and 9)")]
+pub struct UsageTotal {
+    pub input: u64,
+    pub output: u64,
+    pub cache_read: u64,
+    pub cache_write: u64,
+}

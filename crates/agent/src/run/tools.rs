@@ -1,0 +1,158 @@
+//! A round of tool calls: every call gets exactly one result, in the order of the calls.
+
+use std::time::Instant;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesOrdered;
+use serde_json::Value;
+use softland_session::Pending;
+use softland_session::core::{Admission, Because, Reason, lines};
+
+use super::UnderWay;
+use crate::event::EventKind;
+use crate::tool::{ToolCall, ToolOutput};
+
+impl UnderWay<'_> {
+    /// Runs what may run, answers the rest, and appends the results to the conversation.
+    pub(super) async fn answer_calls(&mut self, calls: &[Pending], chars_before: u64) {
+        let results = match self.setup.policy.result_chars_limit {
+            None => self.all_at_once(calls).await,
+            Some(limit) => self.one_by_one(calls, limit, chars_before).await,
+        };
+        self.conversation.answer(&results);
+    }
+
+    async fn all_at_once(&mut self, calls: &[Pending]) -> Vec<(String, String, bool)> {
+        for call in calls.iter().filter(|call| call.admission.runs()) {
+            self.tell_execute(call);
+        }
+        let agent = self.agent;
+        let cancel = self.cancel;
+        let mut running: FuturesOrdered<_> = calls
+            .iter()
+            .map(|call| async move {
+                let began = Instant::now();
+                match call.admission.runs() {
+                    true => (agent.tools.run(&tool_call(call), cancel).await, began.elapsed()),
+                    false => (refusal(call, calls), began.elapsed()),
+                }
+            })
+            .collect();
+        let mut results = Vec::with_capacity(calls.len());
+        let mut rest = calls.iter();
+        while let Some((output, took)) = running.next().await {
+            let Some(call) = rest.next() else { break };
+            results.push(self.result(call, output, took));
+        }
+        results
+    }
+
+    /// Under a limit of result characters the calls run in order; the result that crosses it is
+    /// cut to the room left, and what follows is not run.
+    async fn one_by_one(
+        &mut self,
+        calls: &[Pending],
+        limit: u64,
+        mut used: u64,
+    ) -> Vec<(String, String, bool)> {
+        let mut results = Vec::with_capacity(calls.len());
+        for call in calls {
+            let because = Because::count(Reason::ResultChars, used, limit);
+            if !call.admission.runs() {
+                results.push(self.result(call, refusal(call, calls), Default::default()));
+                continue;
+            }
+            if used >= limit {
+                let output = ToolOutput::error(lines::beyond(&because));
+                results.push((call.id.clone(), output.content, true));
+                continue;
+            }
+            self.tell_execute(call);
+            let began = Instant::now();
+            let mut output = self.agent.tools.run(&tool_call(call), self.cancel).await;
+            output.content = said(output.content);
+            cut(&mut output.content, limit - used);
+            used += output.content.chars().count() as u64;
+            results.push(self.result(call, output, began.elapsed()));
+        }
+        results
+    }
+
+    fn tell_execute(&mut self, call: &Pending) {
+        self.emit.send(EventKind::ToolExecute {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            input: serde_json::from_str(&call.input)
+                .unwrap_or_else(|_| Value::String(call.input.clone())),
+        });
+    }
+
+    fn result(
+        &mut self,
+        call: &Pending,
+        output: ToolOutput,
+        took: std::time::Duration,
+    ) -> (String, String, bool) {
+        let content = said(output.content);
+        if call.admission.runs() {
+            self.emit.send(EventKind::ToolResult {
+                id: call.id.clone(),
+                name: call.name.clone(),
+                ok: !output.is_error,
+                content: content.clone(),
+                ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            });
+        } else {
+            self.emit.send(EventKind::Intervention {
+                intervention: "refuse",
+                because: because(&call.admission),
+                text: Some(content.clone()),
+            });
+        }
+        (call.id.clone(), content, output.is_error)
+    }
+}
+
+fn tool_call(call: &Pending) -> ToolCall {
+    ToolCall { id: call.id.clone(), name: call.name.clone(), input_raw: call.input.clone() }
+}
+
+/// What a call is told that does not run. Where none of the turn runs, the last one carries the
+/// note: there is no other result to carry it.
+fn refusal(call: &Pending, calls: &[Pending]) -> ToolOutput {
+    let none_runs = !calls.iter().any(|call| call.admission.runs());
+    let last = calls.last().is_some_and(|last| last.id == call.id);
+    ToolOutput::error(match &call.admission {
+        Admission::ToolRefused(because) => lines::tool_refused(&call.name, because.limit),
+        Admission::Refused(because) if none_runs && last => lines::refused(because),
+        Admission::Refused(because) => lines::beyond(because),
+        Admission::Run | Admission::Server | Admission::Answer => "Not run.".to_owned(),
+    })
+}
+
+fn because(admission: &Admission) -> Option<Because> {
+    match admission {
+        Admission::Refused(because) | Admission::ToolRefused(because) => Some(because.clone()),
+        Admission::Run | Admission::Server | Admission::Answer => None,
+    }
+}
+
+/// The API refuses blank text.
+fn said(content: String) -> String {
+    if content.trim().is_empty() { "(no output)".to_owned() } else { content }
+}
+
+/// What stands where a result was cut.
+const CUT: &str = "\n[cut: result_chars_limit]";
+
+/// Cuts a text to `room` characters, the marker included; where the room is smaller than the
+/// marker, the marker alone stands.
+fn cut(text: &mut String, room: u64) {
+    let room = usize::try_from(room).unwrap_or(usize::MAX);
+    if text.chars().count() <= room {
+        return;
+    }
+    let kept = room.saturating_sub(CUT.chars().count());
+    let cut: String = text.chars().take(kept).chain(CUT.chars()).collect();
+    *text = if kept > 0 { cut } else { CUT.trim_start().to_owned() };
+}
