@@ -5,7 +5,7 @@ const LONGEST: usize = 64;
 
 /// The candidate with the smallest edit distance to `name`, if it is near enough to be meant
 /// (a third of the longer name's length, at least 1); the first of equals.
-pub(crate) fn nearest<'a>(
+pub fn nearest<'a>(
     name: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {

@@ -199,6 +199,7 @@ impl UnderWay<'_> {
             model: self.agent.model.clone(),
             policy: Box::new(self.setup.policy.clone()),
         });
+        self.settle_head();
         loop {
             let (driven, used) = self.turn().await;
             let Driven { done, failure } = driven;

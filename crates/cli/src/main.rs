@@ -1,2 +1,37 @@
-//! placeholder
-fn main() {}
+//! The `softland` command: reads arguments, environment and files, and nothing else does.
+//!
+//! It takes no decision about runs (the agent crate and what it builds on do) and prints through
+//! one module only, [`render`].
+
+mod args;
+mod check;
+mod config;
+mod failure;
+mod render;
+mod run;
+mod settings;
+mod sim;
+mod signals;
+
+use std::process::ExitCode;
+
+use args::Command;
+use render::Writer;
+
+fn main() -> ExitCode {
+    let mut writer = Writer::of_process();
+    let command = match args::parse(std::env::args_os()) {
+        Ok(command) => command,
+        Err(failure) => return writer.failure(&failure),
+    };
+    let done = match command {
+        Command::Print(text) => {
+            writer.result(&text);
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Run(args) => run::run(args),
+        Command::Sim(args) => sim::run(&args),
+        Command::Check(args) => check::run(&args, &mut writer),
+    };
+    done.unwrap_or_else(|failure| writer.failure(&failure))
+}

@@ -95,7 +95,8 @@ pub struct Run {
     displaced: Vec<Reason>,
     empty_in_row: u64,
     last: Last,
-    /// The next model message belongs to the same turn: it was nudged, continued or refused.
+    /// The next model message belongs to the same turn: it was paused, nudged, continued or
+    /// refused, and the client has not spoken since.
     within_turn: bool,
 }
 
@@ -163,16 +164,12 @@ impl Run {
             self.last = if open.answers() { Last::Finished } else { Last::Unfinished };
             self.count_refusals();
         }
-        self.within_turn = self.role == Role::Engine
-            && match class {
-                Class::Empty | Class::Silent | Class::Truncated | Class::Paused => true,
-                Class::Calls => self.phase != Phase::Open,
-                _ => false,
-            };
+        self.within_turn = true;
     }
 
     /// The run goes on by itself after a turn that looked finished: a machine's message followed.
-    pub(crate) fn goes_on(&mut self) -> Option<Signal> {
+    pub(crate) fn goes_on(&mut self, own: bool) -> Option<Signal> {
+        self.within_turn &= own;
         if self.last != Last::TrivialLooking || self.role == Role::Engine {
             return None;
         }

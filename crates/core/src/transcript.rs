@@ -154,7 +154,8 @@ impl Transcript {
         self.remember(user);
         let Some((_, run)) = &mut self.run else { return step };
         if user.results.is_empty() {
-            step.signals.extend(run.goes_on());
+            let own = user.texts.iter().all(|text| lines::is_own_message(text.text));
+            step.signals.extend(run.goes_on(own));
         } else {
             (step.additions, step.signals) = run.results(&user.results, facts);
             if user.texts.iter().any(|text| !is_machine_made(text.text)) {

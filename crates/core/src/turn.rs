@@ -37,10 +37,8 @@ pub enum Class {
 #[must_use]
 pub fn classify(turn: &Finished<'_>, answer_tool: Option<&str>) -> Class {
     let text = !turn.text.is_blank() && !turn.text.placeholder;
-    match turn.stop {
-        Stop::Pause => return Class::Paused,
-        Stop::Refusal => return Class::Refused { text },
-        _ => {}
+    if turn.stop == Stop::Refusal {
+        return Class::Refused { text };
     }
     let cut = usize::from(turn.cut_call);
     let complete = turn.calls.get(..turn.calls.len().saturating_sub(cut)).unwrap_or(&[]);
@@ -51,6 +49,8 @@ pub fn classify(turn: &Finished<'_>, answer_tool: Option<&str>) -> Class {
         return Class::Calls;
     }
     match turn.stop {
+        // Without a tool of the provider's there is nothing to wait for, and nothing to resume.
+        Stop::Pause if turn.calls.iter().any(|call| call.server) => Class::Paused,
         Stop::Length => Class::Truncated,
         Stop::ContextFull => Class::Full { text },
         _ if turn.cut_call => Class::Truncated,
@@ -110,6 +110,8 @@ mod tests {
             ("", &["grep"], Refusal, false, Class::Refused { text: false }),
             ("no", none, Refusal, false, Class::Refused { text: true }),
             ("", &["web"], Pause, false, Class::Paused),
+            ("", none, Pause, false, Class::Empty),
+            ("", &["web", "grep"], Pause, false, Class::Calls),
             ("", none, ContextFull, false, Class::Full { text: false }),
             ("so far", none, ContextFull, false, Class::Full { text: true }),
         ] {

@@ -202,6 +202,9 @@ impl Exchange {
 
     /// The request brought no turn, beyond whatever was tried again.
     pub fn fail(&mut self, failure: Failure, out: &mut Out) {
+        if self.done.is_some() {
+            return;
+        }
         let next = self.ladder.failed(failure);
         self.follow(next, None, out);
     }
@@ -209,6 +212,9 @@ impl Exchange {
     /// A limit that the transcript does not show was reached while the request was under way, and
     /// the request was given up for it: the run lands.
     pub fn expire(&mut self, because: Because, out: &mut Out) {
+        if self.done.is_some() {
+            return;
+        }
         let next = self.ladder.expired(because);
         self.follow(next, None, out);
     }

@@ -1,7 +1,7 @@
 //! The answer that softland gives where the model gives none. It says whose it is, which limit
 //! was reached, what was done and what was gathered.
 
-use softland_core::{Because, Limit, Reason, Run};
+use softland_core::{Because, Limit, Reason, Run, lines};
 use softland_wire::anthropic::{BlockKind, Content, Request, ResultContent};
 
 /// Characters of each result that are shown.
@@ -27,7 +27,8 @@ pub(crate) fn answer(
             used.by_tool.iter().map(|(tool, calls)| format!("{tool} {calls}")).collect();
         text.push_str(&format!(" ({})", tools.join(", ")));
     }
-    text.push_str(&format!(" in {}.", count(used.turns, "turn")));
+    text.push_str(&format!(" in {}.", count(used.turns + 1, "turn")));
+    let said = said.replace(lines::NO_ANSWER, "");
     if !said.trim().is_empty() {
         text.push_str("\n\nThe model's last words, incomplete:\n");
         text.push_str(&shortened(said.trim(), SAID));

@@ -181,7 +181,7 @@ impl Cache {
                     && entry.readable_at <= now
                     && now < entry.expires
                 {
-                    entry.expires = now + entry.ttl;
+                    entry.expires = now.saturating_add(entry.ttl);
                     return position.tokens;
                 }
             }
@@ -190,14 +190,14 @@ impl Cache {
     }
 
     fn write(&mut self, digest: u128, ttl: u64, now: u64, started: u64) {
-        let fresh = Entry { ttl, readable_at: started, expires: now + ttl };
+        let fresh = Entry { ttl, readable_at: started, expires: now.saturating_add(ttl) };
         let entry = self.entries.entry(digest).or_insert(fresh);
         if entry.expires <= now {
             *entry = fresh;
         }
         entry.readable_at = entry.readable_at.min(started);
         entry.ttl = entry.ttl.max(ttl);
-        entry.expires = entry.expires.max(now + ttl);
+        entry.expires = entry.expires.max(now.saturating_add(ttl));
     }
 
     fn trim(&mut self, now: u64) {

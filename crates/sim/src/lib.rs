@@ -23,6 +23,7 @@
 //! # Ok::<(), String>(())
 //! ```
 
+mod bodies;
 mod cache;
 mod content;
 mod digest;

@@ -1,6 +1,7 @@
 //! The simulator: routes, checks, bills, plays, writes. It is pure but for its own memory: time
 //! comes in with each request, delays go out with each piece.
 
+use crate::bodies::{cut_whole, http_fault, model_list, whole};
 use crate::cache::{Cache, Prefixes, Usage};
 use crate::content;
 use crate::digest::Digest;
@@ -52,6 +53,9 @@ pub struct Config {
     pub piece_bytes: Option<usize>,
     /// A smaller context window than the model's.
     pub context_window: Option<u64>,
+    /// Ids that are served too, each with the listed id whose rules it has: for clients that must
+    /// cope with a model they do not know.
+    pub aliases: Vec<(String, String)>,
 }
 
 impl Config {
@@ -65,6 +69,7 @@ impl Config {
             seed: 0,
             piece_bytes: None,
             context_window: None,
+            aliases: Vec::new(),
         }
     }
 }
@@ -166,7 +171,8 @@ impl Sim {
     ) -> Checked<Response> {
         let Some(asked) = body.str_at("model") else { return bad("model: Field required") };
         let (scenario, id) = self.scenario(asked)?;
-        let Some(model) = models::find(id) else {
+        let alias = self.config.aliases.iter().find(|(alias, _)| alias == id);
+        let Some(model) = models::find(alias.map_or(id, |(_, listed)| listed)) else {
             return Err(Refusal::new(404, "not_found_error", format!("model: {id}")));
         };
         let prompt = rules::check(request, endpoint, body, model)?;
@@ -230,7 +236,7 @@ impl Sim {
                 return http_fault(529, None, turn.first_delay_ms);
             }
         }
-        let started = job.now + turn.first_delay_ms;
+        let started = job.now.saturating_add(turn.first_delay_ms);
         let mut usage = state.cache.bill(prompt, &job.prefixes, job.now, started);
         let warming = prompt.max_tokens == 0;
         let turn = if warming { Turn::default().stopping(Stop::MaxTokens) } else { turn };
@@ -370,56 +376,4 @@ fn authenticate(request: &Request<'_>) -> Checked {
         Some(key) if !key.is_empty() => Ok(()),
         _ => Err(Refusal::new(401, "authentication_error", "x-api-key header is required")),
     }
-}
-
-fn model_list() -> Vec<u8> {
-    let row = |m: &Model| {
-        map([("type", "model".into()), ("id", m.id.into()), ("display_name", m.id.into())])
-    };
-    let ids = models::all();
-    let edge = |m: Option<&Model>| m.map_or(Json::Null, |m| m.id.into());
-    map([
-        ("data", Json::List(ids.iter().map(row).collect())),
-        ("has_more", Json::Bool(false)),
-        ("first_id", edge(ids.first())),
-        ("last_id", edge(ids.last())),
-    ])
-    .text()
-    .into_bytes()
-}
-
-fn whole(status: u16, delay_ms: u64, bytes: Vec<u8>) -> Response {
-    let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
-    Response { status, headers, body: Body::Whole { delay_ms, bytes } }
-}
-
-fn cut_whole(mut body: Vec<u8>) -> Response {
-    use crate::reply::{Chunk, Piece};
-    body.truncate(body.len() / 2);
-    let chunks = vec![
-        Chunk { delay_ms: 0, piece: Piece::Bytes(body) },
-        Chunk { delay_ms: 0, piece: Piece::Cut },
-    ];
-    let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
-    Response { status: 200, headers, body: Body::Stream(chunks) }
-}
-
-/// A failure that a scenario wants, in the provider's shape.
-fn http_fault(status: u16, retry_after: Option<u64>, delay_ms: u64) -> Response {
-    let (kind, message) = match status {
-        401 => ("authentication_error", "API key is invalid."),
-        403 => ("permission_error", "Your API key does not have permission."),
-        404 => ("not_found_error", "Not found"),
-        413 => ("request_too_large", "Request exceeds the maximum size"),
-        429 => ("rate_limit_error", "This request would exceed your rate limit."),
-        529 => ("overloaded_error", "Overloaded"),
-        400..=499 => ("invalid_request_error", "The scenario refuses this request."),
-        _ => ("api_error", "Internal server error"),
-    };
-    let mut response =
-        whole(status, delay_ms, Refusal::new(status, kind, message).body("req_fault"));
-    if let Some(seconds) = retry_after {
-        response.headers.push(("retry-after".to_owned(), seconds.to_string()));
-    }
-    response
 }

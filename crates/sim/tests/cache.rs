@@ -1,6 +1,8 @@
 //! What is read from and written to the prompt cache, and what a change loses. All counts are the
 //! simulator's own estimate; the rules are what is tested.
 
+#![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
+
 mod support;
 
 use serde_json::{Value, json};

@@ -2,6 +2,13 @@
 //! what the provider accepted is accepted, what it refused is refused with the same status and
 //! error type. The recordings are not in this repository: where they are absent this says so.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "in test helpers to panic is to fail the test, and a skipped test says so"
+)]
+
 use softland_sim::{Binding, Config, Json, Request, Scenario, Sim};
 use std::path::{Path, PathBuf};
 
@@ -122,4 +129,31 @@ fn requests_of_real_clients_are_accepted() {
     }
     println!("{seen} requests of clients");
     assert!(seen >= 30, "{seen}");
+}
+
+/// Reads and writes of a recorded three-request loop follow each other as ours do: each request
+/// reads what the ones before read and wrote. The sizes differ, ours are estimates.
+#[test]
+fn a_recorded_loop_is_billed_alike() {
+    let Some(folder) = shared("recordings/anthropic") else { return };
+    let sim = lenient();
+    let figures = |reply: &Json| {
+        let usage = reply.get("usage").unwrap();
+        let at = |key: &str| usage.get(key).and_then(Json::as_u64).unwrap();
+        (at("cache_read_input_tokens"), at("cache_creation_input_tokens"))
+    };
+    let (mut ours, mut theirs) = (0, 0);
+    for n in 0..3 {
+        let file =
+            |end: &str| std::fs::read(folder.join(format!("cache_agent_loop.{n}.{end}"))).unwrap();
+        let (_, reply) = send(&sim, "/v1/messages", "any", &file("req.json"));
+        for (kept, reply) in
+            [(&mut ours, reply), (&mut theirs, Json::parse(&file("json")).unwrap())]
+        {
+            let (read, written) = figures(&reply);
+            assert_eq!(read, *kept, "request {n}");
+            assert!(written > 0, "request {n}");
+            *kept = read + written;
+        }
+    }
 }

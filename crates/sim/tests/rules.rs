@@ -1,5 +1,7 @@
 //! Every rule as a row: a change to a good request, and what the provider says to it.
 
+#![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
+
 mod support;
 
 use serde_json::{Value, json};
@@ -758,4 +760,18 @@ fn a_prompt_that_is_too_long_is_refused_and_one_that_just_fits_is_cut() {
     assert_eq!(message, "prompt is too long: 1003 tokens > 500 maximum");
     let (status, reply) = support::ask(&sim, &said(1950));
     assert_eq!((status, &reply["stop_reason"]), (200, &json!("model_context_window_exceeded")));
+}
+
+#[test]
+fn an_alias_has_the_rules_of_the_model_it_stands_for() {
+    let config = softland_sim::Config {
+        aliases: vec![("brand-new-1".into(), STRICT.into())],
+        ..softland_sim::Config::new(softland_sim::Scenario::named("reader").unwrap())
+    };
+    let sim = softland_sim::Sim::new(config);
+    let (status, reply) = support::ask(&sim, &body("brand-new-1", hello()));
+    assert_eq!((status, &reply["model"]), (200, &json!("brand-new-1")));
+    let forced = with("brand-new-1", hello(), json!({"tool_choice": {"type": "any"}}));
+    assert_eq!(support::ask(&sim, &forced).0, 400);
+    assert_eq!(support::ask(&sim, &body("brand-new-2", hello())).0, 404);
 }

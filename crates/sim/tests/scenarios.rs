@@ -110,10 +110,11 @@ fn only_one_calls_what_is_not_declared() {
     for (name, _) in Scenario::names() {
         let run_of = |sim: Sim| {
             let (status, reply) = ask(&sim, &question(DEFAULT_MODEL));
-            (status == 200).then_some(reply).unwrap_or(json!({"content": []}))
+            if status == 200 { reply } else { json!({"content": []}) }
         };
         let reply = run_of(sim(name));
-        for call in reply["content"].as_array().into_iter().flatten().filter(|b| b["type"] == "tool_use")
+        for call in
+            reply["content"].as_array().into_iter().flatten().filter(|b| b["type"] == "tool_use")
         {
             let known = ["list_dir", "grep", "read_file"].contains(&call["name"].as_str().unwrap());
             assert_eq!(known, name != "unknown-tool", "{name}: {call}");
@@ -144,7 +145,7 @@ fn silent_ones_recover_by_the_right_nudge_only() {
             let nudge = json!({"role": "user", "content": "Please continue."});
             let placeholder = json!({"role": "assistant", "content": "[no answer]"});
             let system = json!({"role": "system", "content": "Please continue."});
-            assert!(!after(&[nudge.clone()]), "{name}: text after results is silence");
+            assert!(!after(std::slice::from_ref(&nudge)), "{name}: text after results is silence");
             assert_eq!(after(&[placeholder, nudge]), recovers, "{name}{parameter}");
             assert_eq!(after(&[system]), recovers, "{name}{parameter} by system message");
         }

@@ -1,5 +1,7 @@
 //! Thinking that was issued comes back unchanged or is refused, bound to its prefix or not.
 
+#![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
+
 mod support;
 
 use proptest::prelude::*;

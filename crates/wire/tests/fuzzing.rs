@@ -1,5 +1,12 @@
 //! The bodies of the fuzz targets, run over generated input: `fuzz/` runs the same with libFuzzer.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::expect_used,
+    reason = "in a test, a failed step is a failed test"
+)]
+
 use proptest::prelude::*;
 
 #[path = "fuzz_bodies/anthropic_request_splice.rs"]
@@ -34,6 +41,8 @@ const STREAM: &[&str] = &[
     "data: \r\r",
     "\u{feff}",
     "data: {\"index\":\"x\"}\n\n",
+    // Found by libFuzzer: an index that is none must not become one.
+    "data: {\"type\":\"content_block_stop\",\"index\":99999999999}\n\n",
 ];
 
 const REQUEST: &[&str] = &[

@@ -2,6 +2,14 @@
 //! the same text, calls, stop reason and usage as an independent reading of its JSON. The folder
 //! is not part of the repository; where it is absent these tests say so and pass.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "in a test, a failed step is a failed test; the recordings are read at run time"
+)]
+
 mod support;
 
 use std::{fs, path::PathBuf};

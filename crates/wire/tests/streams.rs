@@ -1,6 +1,8 @@
 //! Streams of this repository's own, in every line end, cut everywhere: what holds of the
 //! recordings holds without them.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "in a test, a failed step is a failed test")]
+
 mod support;
 
 use proptest::prelude::*;

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use serde_json::{Value, json};
 use softland_session::Pending;
-use softland_session::core::NanoUsd;
+use softland_session::core::{Digest, NanoUsd, lines};
 use softland_session::core::models::capability::Thinking;
 
 use super::{Records, UnderWay};
@@ -26,6 +26,8 @@ pub struct Conversation {
     cost: NanoUsd,
     ends_with_model: bool,
     inbox: Inbox,
+    /// Digest of the system prompt and tools that the messages were made under.
+    head: Option<Digest>,
 }
 
 /// Messages for a run that is under way.
@@ -102,6 +104,16 @@ impl Conversation {
         self.records = records;
     }
 
+    /// What the model is shown before the messages has changed: thinking that is signed over it
+    /// can no longer be verified and is left out, which the API allows from the beginning on.
+    pub(super) fn shown_before(&mut self, head: &Value, bound: bool) {
+        let head = Digest::of(head.to_string().as_bytes());
+        if bound && self.head.is_some_and(|known| known != head) {
+            self.messages.iter_mut().for_each(|message| drop_thinking(message));
+        }
+        self.head = Some(head);
+    }
+
     /// Answers a round: (id, text, failed), in order, and then whatever was said meanwhile.
     pub(super) fn answer(&mut self, results: &[(String, String, bool)]) {
         let results = results.iter().map(|(id, content, failed)| {
@@ -134,7 +146,26 @@ impl Conversation {
     }
 }
 
+fn drop_thinking(message: &mut Vec<u8>) {
+    let Ok(mut value) = serde_json::from_slice::<Value>(message) else { return };
+    let Some(blocks) = value["content"].as_array_mut() else { return };
+    let before = blocks.len();
+    blocks.retain(|block| block["type"] != "thinking" && block["type"] != "redacted_thinking");
+    if blocks.len() != before {
+        if blocks.is_empty() {
+            blocks.push(json!({"type": "text", "text": lines::NO_ANSWER}));
+        }
+        *message = value.to_string().into_bytes();
+    }
+}
+
 impl UnderWay<'_> {
+    /// Makes the conversation ready for this agent's tools and instructions.
+    pub(super) fn settle_head(&mut self) {
+        let head = json!([self.agent.model, self.agent.system, self.tool_definitions()]);
+        self.conversation.shown_before(&head, self.setup.capability.prefix_bound);
+    }
+
     /// The body of the next request, before it is governed.
     pub(super) fn request(&self) -> Vec<u8> {
         let (provider, name) = self.agent.named_model();

@@ -263,10 +263,10 @@ async fn stream(
         let pushed = match chunk {
             Ok(chunk) => exchange.push(&chunk, &mut out),
             Err(error) => {
-                // What came is counted, then the failure is told.
-                let _ = exchange.finish(&mut out);
+                // What came is counted; if it was all there, nothing is lost.
+                let finished = exchange.finish(&mut out);
                 tell(out);
-                return Err(Problem::Transport(error));
+                return finished.map_err(|_| Problem::Transport(error));
             }
         };
         tell(out);

@@ -162,10 +162,13 @@ impl Run {
     ) -> (Vec<Addition>, Vec<Signal>) {
         let mut additions = Vec::new();
         let mut signals = Vec::new();
+        // The rungs of a landing are one turn.
+        self.within_turn &= self.phase != Phase::Open;
         let Some(mut open) = self.open.take() else { return (additions, signals) };
         for (index, result) in results.iter().enumerate() {
             let line = self.result(&mut open, result, facts, &mut signals);
-            if let Some((kind, because, text)) = line.filter(|_| !result.lined) {
+            let closed = result.lined && open.to_run > 0;
+            if let Some((kind, because, text)) = line.filter(|_| !closed) {
                 additions.push(Addition { place: Place::Result(index), kind, because, text });
             }
         }
@@ -183,10 +186,9 @@ impl Run {
         let call = open.calls.iter_mut().find(|call| !call.done && call.id == result.id)?;
         call.done = true;
         if !call.admission.runs() {
-            if open.to_run == 0 && !open.ended {
-                self.end_round(open, facts, signals);
-            }
-            return None;
+            let all_in = open.calls.iter().all(|call| call.done);
+            let ends = open.to_run == 0 && all_in && !open.ended;
+            return if ends { self.end_refused(open, facts, signals) } else { None };
         }
         open.ran += 1;
         open.answered.push(Answered {
@@ -205,6 +207,30 @@ impl Run {
             return countdown;
         }
         self.end_round(open, facts, signals).or(countdown)
+    }
+
+    /// No call of the round ran. Where the run's own limit refused them, their results carry the
+    /// note already; where their tools' limits did, it goes behind what the last one was told.
+    fn end_refused(
+        &mut self,
+        open: &mut OpenRound,
+        facts: Option<&Facts>,
+        signals: &mut Vec<Signal>,
+    ) -> Option<Line> {
+        let refused = open.calls.iter().find_map(|call| match &call.admission {
+            Admission::Refused(because) => Some(because.clone()),
+            _ => None,
+        });
+        let line = self.end_round(open, facts, signals);
+        match refused {
+            Some(because) => {
+                if self.phase == Phase::Open {
+                    self.phase = Phase::Landing { because, in_result: true };
+                }
+                None
+            }
+            None => line.filter(|(kind, ..)| *kind == AdditionKind::Ask),
+        }
     }
 
     /// In softland's own loop, the result that crosses the limit is the last that runs.

@@ -144,7 +144,8 @@ impl<'v, 'a> Plan<'v, 'a> {
 
     fn made(&self, part: &Part) -> bool {
         let Part::Tool { name, input, .. } = part else { return false };
-        self.view.calls().any(|c| c.name == name && c.input.text() == *input)
+        let wanted = Json::parse(input.as_bytes()).map(|json| sorted(&json));
+        self.view.calls().any(|c| c.name == name && wanted.as_ref() == Ok(&sorted(c.input)))
     }
 
     fn list_of(&self, path: &str) -> Option<Part> {
@@ -193,6 +194,13 @@ impl<'v, 'a> Plan<'v, 'a> {
         }
         text
     }
+}
+
+/// The arguments in one order: clients do not keep that of the call.
+fn sorted(input: &Json) -> Vec<(String, Json)> {
+    let mut entries = input.entries().to_vec();
+    entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+    entries
 }
 
 fn object(entries: &[(&str, Json)]) -> String {

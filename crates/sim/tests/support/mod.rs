@@ -1,5 +1,6 @@
 //! What the tests of this crate share: a client that knows the wire on its own terms.
 #![expect(dead_code, reason = "each test file uses a part of it")]
+#![expect(clippy::unwrap_used, reason = "a test helper: to panic is to fail the test")]
 
 use serde_json::{Value, json};
 use softland_sim::{Config, Request, Response, Scenario, Sim};
@@ -63,7 +64,7 @@ pub(crate) fn assemble(events: &[Value]) -> Value {
             "content_block_stop" => {
                 let last = message["content"].as_array_mut().unwrap().last_mut().unwrap();
                 if !json.is_empty() {
-                    last["input"] = serde_json::from_str(&json).unwrap_or(json!({}));
+                    last["input"] = serde_json::from_str(&json).unwrap_or_else(|_| json!({}));
                 }
             }
             "message_delta" => {

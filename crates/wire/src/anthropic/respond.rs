@@ -180,7 +180,10 @@ fn index_span(data: &[u8]) -> Result<Option<Span>, Error> {
     let mut found = None;
     cursor.members(|cursor, member| {
         if member.key == "index" {
-            found = Some(cursor.skip_value()?);
+            let span = cursor.clone().skip_value()?;
+            // What is no index to the reader of events is none here either.
+            let index = cursor.uint_or_skip()?.and_then(|index| u32::try_from(index).ok());
+            found = index.map(|_| span);
         }
         Ok::<_, Error>(())
     })?;

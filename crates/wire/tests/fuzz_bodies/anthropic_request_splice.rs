@@ -8,7 +8,7 @@ use softland_wire::anthropic::{
 const LINE: &str = "3 tool calls remaining \"\\\n\u{1F6EC}";
 
 /// The whole input is the body.
-pub fn run(data: &[u8]) {
+pub(crate) fn run(data: &[u8]) {
     let Ok(request) = Request::scan(data) else { return };
     assert_eq!(Splice::new().apply(data).unwrap(), data);
 

@@ -10,7 +10,7 @@ use softland_wire::{
 const LIMIT: usize = 4096;
 
 /// The whole input is the stream.
-pub fn run(data: &[u8]) {
+pub(crate) fn run(data: &[u8]) {
     let mut decoder = Decoder::new(LIMIT);
     decoder.push(data);
     decoder.finish();

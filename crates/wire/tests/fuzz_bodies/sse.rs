@@ -31,7 +31,7 @@ fn frames(chunks: &[&[u8]], limit: usize) -> (Vec<Owned>, Option<SseError>) {
 }
 
 /// The first byte chooses the limit and the chunk size, the rest is the stream.
-pub fn run(data: &[u8]) {
+pub(crate) fn run(data: &[u8]) {
     let Some((&choice, stream)) = data.split_first() else { return };
     let limit = if choice & 1 == 0 { usize::MAX } else { usize::from(choice) };
     let size = usize::from(choice >> 1 & 0b1111) + 1;

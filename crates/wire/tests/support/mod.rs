@@ -1,6 +1,6 @@
 //! What the codec's tests share: cutting streams, and a reading of the same JSON by other means.
 
-#![allow(dead_code, clippy::allow_attributes, reason = "each test file uses its part")]
+#![allow(dead_code, unused_imports, clippy::allow_attributes, reason = "each test uses its part")]
 
 mod reading;
 

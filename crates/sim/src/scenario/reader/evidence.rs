@@ -66,8 +66,9 @@ impl Evidence {
     /// A listing of `folder`.
     pub(super) fn add_entries(&mut self, folder: &str, result: &str) {
         for line in result.lines() {
-            let name = line.split('\t').next().unwrap_or("").trim().trim_start_matches("- ");
-            if name.is_empty() || name.contains(' ') || self.entries.len() > 500 {
+            // `name/`, `name`, `name (12 bytes)`, and notes in brackets.
+            let name = line.split(['\t', '(']).next().unwrap_or("").trim().trim_start_matches("- ");
+            if name.is_empty() || name.starts_with('[') || self.entries.len() > 500 {
                 continue;
             }
             let path = if folder == "." || name.contains('/') && !name.ends_with('/') {
@@ -135,6 +136,11 @@ impl Evidence {
         lines.sort_by_key(|(_, l)| {
             std::cmp::Reverse((l.score, !l.text.trim_start().starts_with('#')))
         });
+        // A heading says little beside what stands below it.
+        let is_heading = |line: &Line| line.text.trim_start().starts_with('#');
+        if lines.iter().filter(|(_, l)| !is_heading(l)).count() >= 2 {
+            lines.retain(|(_, l)| !is_heading(l));
+        }
         let total = lines.len();
         lines.truncate(QUOTES);
         if lines.is_empty() {
@@ -172,7 +178,7 @@ impl Evidence {
 
     fn add(&mut self, path: &str, number: u64, text: &str, score: usize) {
         let key = (path.trim_start_matches("./").to_owned(), number);
-        let line = self.lines.entry(key).or_insert(Line { text: text.to_owned(), score });
+        let line = self.lines.entry(key).or_insert_with(|| Line { text: text.to_owned(), score });
         line.score = line.score.max(score);
     }
 }

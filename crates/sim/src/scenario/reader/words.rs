@@ -98,6 +98,7 @@ const COMMON: &[&str] = &[
     "with",
     "would",
     "write",
+    "wrote",
     "written",
     "you",
     "your",

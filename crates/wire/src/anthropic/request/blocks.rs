@@ -191,7 +191,8 @@ fn read_content<'a>(cursor: &mut Cursor<'a>) -> Result<Content<'a>, RequestError
         let (text, span) = cursor.string()?;
         return Ok(Content::Text(text, span));
     }
-    let mut blocks = Vec::new();
+    // Most messages have one block or two; the default growth would make room for four.
+    let mut blocks = Vec::with_capacity(2);
     let span = cursor.elements(|cursor| {
         expect(cursor, &[Kind::Object], "messages[].content[]", "an object")?;
         blocks.push(block(cursor)?);

@@ -90,6 +90,8 @@ fn another_index_changes_its_digits_only() {
         ),
         ("data: {\"type\": \"ping\"}\n\n", 4, "data: {\"type\": \"ping\"}\n\n"),
         (": comment\n\n", 4, ": comment\n\n"),
+        ("data: {\"index\":-1}\n\n", 4, "data: {\"index\":-1}\n\n"),
+        ("data: {\"index\":4294967296}\n\n", 4, "data: {\"index\":4294967296}\n\n"),
         (
             "event: e\ndata: {\"index\":\ndata: 1}\n\n",
             2,

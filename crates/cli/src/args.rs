@@ -1,0 +1,179 @@
+//! What was typed: parsed and checked for form, nothing looked up and no file read.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Command as Clap};
+use softland_agent::core::policy::{KEYS, Policy, Value};
+use softland_agent::http::provider::Api;
+
+use crate::failure::Failure;
+
+mod spec;
+#[cfg(test)]
+mod tests;
+
+/// A command and what it was given.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Help or version: a text for standard output.
+    Print(String),
+    /// `softland run`.
+    Run(RunArgs),
+    /// `softland sim`.
+    Sim(SimArgs),
+    /// `softland check`.
+    Check(CheckArgs),
+}
+
+/// What `softland run` was given.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct RunArgs {
+    pub(crate) agent: PathBuf,
+    pub(crate) prompt: Option<String>,
+    pub(crate) root: PathBuf,
+    pub(crate) model: Option<String>,
+    pub(crate) base_url: Option<String>,
+    pub(crate) api: Option<Api>,
+    pub(crate) show_thinking: bool,
+    pub(crate) format: Format,
+    pub(crate) config: Option<PathBuf>,
+    pub(crate) policy: Option<String>,
+    /// Policy keys given as flags, each tried and valid.
+    pub(crate) keys: Vec<(&'static str, Value)>,
+    pub(crate) verbose: bool,
+}
+
+/// What standard output carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// The answer.
+    #[default]
+    Text,
+    /// Events, one JSON object a line.
+    Json,
+}
+
+/// What `softland sim` was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SimArgs {
+    pub(crate) listen: String,
+    pub(crate) scenario: String,
+    pub(crate) accept_foreign_signatures: bool,
+}
+
+/// What `softland check` was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CheckArgs {
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// Commands that are known and come later.
+const LATER_COMMANDS: [&str; 7] = ["serve", "wrap", "audit", "runs", "show", "mcp", "notebook"];
+
+/// Flags of `run` that are known and come later.
+const LATER_FLAGS: [&str; 6] = ["agents", "mcp", "allow-shell", "journal", "resume", "continue"];
+
+/// Reads the arguments of the process, its own name first.
+///
+/// # Errors
+/// What is wrong and what is allowed, with exit status 2.
+pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, Failure> {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let first = args.get(1).and_then(|arg| arg.to_str());
+    if let Some(later) = first.filter(|name| LATER_COMMANDS.contains(name)) {
+        return Err(Failure::usage(format!(
+            "`softland {later}` comes with a later version; this one has run, sim and check"
+        )));
+    }
+    let matches = match spec::command().try_get_matches_from(args) {
+        Ok(matches) => matches,
+        Err(error) => return not_a_command(&error),
+    };
+    match matches.subcommand() {
+        Some(("run", matches)) => run_args(matches).map(Command::Run),
+        Some(("sim", matches)) => Ok(Command::Sim(sim_args(matches))),
+        Some(("check", matches)) => {
+            Ok(Command::Check(CheckArgs { files: many(matches, "FILE") }))
+        }
+        _ => Err(Failure::explained(spec::command().render_help().to_string())),
+    }
+}
+
+fn not_a_command(error: &clap::Error) -> Result<Command, Failure> {
+    let text = error.render().to_string();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Ok(Command::Print(text)),
+        _ => Err(Failure::explained(text)),
+    }
+}
+
+fn run_args(matches: &ArgMatches) -> Result<RunArgs, Failure> {
+    for flag in LATER_FLAGS {
+        if matches.value_source(flag).is_some_and(|source| source == clap::parser::ValueSource::CommandLine) {
+            return Err(Failure::usage(format!("`--{flag}` comes with a later version")));
+        }
+    }
+    let Some(agent) = one::<PathBuf>(matches, "AGENT") else {
+        return Err(Failure::usage(
+            "no agent file: `softland run AGENT.md [PROMPT]` needs one (`softland run --help`)",
+        ));
+    };
+    Ok(RunArgs {
+        agent,
+        prompt: one(matches, "PROMPT"),
+        root: one(matches, "root").unwrap_or_else(|| PathBuf::from(".")),
+        model: one(matches, "model"),
+        base_url: one(matches, "base-url"),
+        api: one::<String>(matches, "api").and_then(|name| Api::from_name(&name)),
+        show_thinking: matches.get_flag("show-thinking"),
+        format: match one::<String>(matches, "format").as_deref() {
+            Some("json") => Format::Json,
+            _ => Format::Text,
+        },
+        config: one(matches, "config"),
+        policy: one(matches, "policy"),
+        keys: policy_keys(matches)?,
+        verbose: matches.get_flag("verbose"),
+    })
+}
+
+/// The policy keys among the flags; a value that is not allowed is an error here already.
+fn policy_keys(matches: &ArgMatches) -> Result<Vec<(&'static str, Value)>, Failure> {
+    let mut scratch = Policy::default();
+    let mut keys = Vec::new();
+    for key in KEYS {
+        let Some(text) = one::<String>(matches, key.name) else { continue };
+        let value = Value::Text(text);
+        if scratch.set(key.name, &value).is_err() {
+            let flag = spec::flag_of(key.name);
+            let message = format!("--{flag} must be {}, got {value}", key.allowed);
+            return Err(Failure::usage(message));
+        }
+        keys.push((key.name, value));
+    }
+    Ok(keys)
+}
+
+fn sim_args(matches: &ArgMatches) -> SimArgs {
+    SimArgs {
+        listen: one(matches, "listen").unwrap_or_else(|| spec::SIM_LISTEN.to_owned()),
+        scenario: one(matches, "scenario").unwrap_or_else(|| spec::SIM_SCENARIO.to_owned()),
+        accept_foreign_signatures: matches.get_flag("accept-foreign-signatures"),
+    }
+}
+
+fn one<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, id: &str) -> Option<T> {
+    matches.get_one::<T>(id).cloned()
+}
+
+fn many<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, id: &str) -> Vec<T> {
+    matches.get_many::<T>(id).map(|values| values.cloned().collect()).unwrap_or_default()
+}
+
+/// The command line as clap knows it, for tests and help.
+#[cfg(test)]
+fn clap_command() -> Clap {
+    spec::command()
+}

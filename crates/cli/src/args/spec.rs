@@ -1,0 +1,205 @@
+//! The command line's shape and its help. Policy flags come from the one list of policy keys.
+
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, Command, value_parser};
+use softland_agent::core::policy::{KEYS, Policy};
+use softland_agent::http::provider::Api;
+use softland_sim::Scenario;
+use std::path::PathBuf;
+
+use super::LATER_FLAGS;
+
+/// Where `softland sim` listens where nothing else is said.
+pub(super) const SIM_LISTEN: &str = "127.0.0.1:4142";
+/// What `softland sim` plays where nothing else is said.
+pub(super) const SIM_SCENARIO: &str = "reader";
+
+const AFTER: &str = "\
+Try it without a key: softland run AGENT.md \"a question\" --model sim/reader
+More on a command: softland run --help";
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  softland run analyst.md \"What did we decide about pricing?\" --root notes
+  git diff | softland run reviewer.md --model anthropic/claude-sonnet-5-5 --cost-limit-usd 0.50
+
+Exit status: 0 the model answered, 2 usage or configuration, 3 softland answered in the model's
+place, 4 the provider failed, 130 cancelled. The answer goes to standard output, all else to
+standard error.
+
+A policy is the built-in default, then the config's, then the agent file's keys, then these flags.
+TOOL=N pairs are given as --tool-limits grep=5,glob=2.";
+
+const WHAT: &str = "What to run";
+const MODEL: &str = "The model";
+const OUTPUT: &str = "Output";
+
+/// The whole command line.
+pub(super) fn command() -> Command {
+    Command::new("softland")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Runs an agent file so that every run lands: bounded, always ending in an answer")
+        .max_term_width(100)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .after_help(AFTER)
+        .subcommand(run())
+        .subcommand(sim())
+        .subcommand(check())
+}
+
+/// The flag of a policy key.
+pub(super) fn flag_of(key: &str) -> String {
+    key.replace('_', "-")
+}
+
+fn run() -> Command {
+    let run = Command::new("run")
+        .about("Runs one agent file to its answer")
+        .after_help(RUN_EXAMPLES)
+        .max_term_width(100)
+        .next_help_heading(WHAT)
+        .arg(path("AGENT").help("The agent file (Markdown with front matter)"))
+        .arg(
+            Arg::new("PROMPT")
+                .help("The question; - or none reads standard input")
+                .allow_hyphen_values(false),
+        )
+        .arg(
+            path("root")
+                .long("root")
+                .value_name("DIR")
+                .help("The folder that file tools see [default: .]"),
+        )
+        .arg(text("policy", "NAME").help(format!(
+            "A policy of the config, or a built-in one: {}",
+            Policy::NAMES.join(", ")
+        )))
+        .arg(
+            path("config")
+                .long("config")
+                .value_name("FILE")
+                .help("A config with [policy.NAME] and [[price]]"),
+        )
+        .next_help_heading(MODEL)
+        .arg(
+            text("model", "PROVIDER/MODEL")
+                .help("The model; sim/SCENARIO is simulated, without a key"),
+        )
+        .arg(text("base-url", "URL").help("Where the provider is"))
+        .arg(
+            text("api", "API")
+                .help("The protocol that it speaks")
+                .value_parser(PossibleValuesParser::new(Api::ALL.map(Api::name))),
+        );
+    let run = KEYS.iter().fold(run, |run, key| run.arg(policy_flag(key.name, key.allowed, key.help)));
+    let run = run
+        .next_help_heading(OUTPUT)
+        .arg(
+            text("format", "FORMAT")
+                .help("text, or json: events, one JSON object a line")
+                .value_parser(PossibleValuesParser::new(["text", "json"]))
+                .hide_possible_values(true),
+        )
+        .arg(flag("show-thinking").help("Show the model's thinking"))
+        .arg(flag("verbose").short('v').help("Show usage per response and longer results"));
+    LATER_FLAGS.iter().fold(run, |run, name| run.arg(later(name)))
+}
+
+/// A flag that exists only to be refused by name.
+fn later(name: &'static str) -> Arg {
+    let arg = Arg::new(name).long(name).hide(true);
+    match name {
+        "allow-shell" => arg.action(ArgAction::SetTrue),
+        _ => arg.num_args(0..=1).default_missing_value(""),
+    }
+}
+
+fn sim() -> Command {
+    let scenarios: String =
+        Scenario::names().map(|(name, what)| format!("\n  {name:<16} {what}")).collect();
+    Command::new("sim")
+        .about("Serves a simulated provider that enforces the real one's rules")
+        .max_term_width(100)
+        .after_help(format!(
+            "Scenarios (or a TOML file of your own):{scenarios}\n\nA request may name another one \
+             as its model: reader, or looper@claude-opus-4-6.\nKeys: any key is taken, but \
+             `invalid`, which is a 401. Nothing costs anything."
+        ))
+        .arg(text("listen", "ADDR").help(format!(
+            "Address to listen on; port 0 takes a free one [default: {SIM_LISTEN}]"
+        )))
+        .arg(text("scenario", "NAME|FILE").help(format!(
+            "What the model does [default: {SIM_SCENARIO}]"
+        )))
+        .arg(
+            flag("accept-foreign-signatures")
+                .help("Take thinking that was signed elsewhere, such as in recordings"),
+        )
+}
+
+fn check() -> Command {
+    Command::new("check")
+        .about("Validates agent files (.md) and configs (.toml)")
+        .max_term_width(100)
+        .arg(
+            path("FILE")
+                .required(true)
+                .num_args(1..)
+                .help("Files to check; every error names file, line and key"),
+        )
+}
+
+fn path(id: &'static str) -> Arg {
+    Arg::new(id).value_parser(value_parser!(PathBuf))
+}
+
+fn text(id: &'static str, value: &'static str) -> Arg {
+    Arg::new(id).long(id).value_name(value)
+}
+
+fn flag(id: &'static str) -> Arg {
+    Arg::new(id).long(id).action(ArgAction::SetTrue)
+}
+
+fn policy_flag(name: &'static str, allowed: &str, help: &str) -> Arg {
+    let listed = match value_name(name) {
+        "WORD" => format!("{help} ({allowed})"),
+        _ => help.to_owned(),
+    };
+    Arg::new(name)
+        .long(flag_of(name))
+        .value_name(value_name(name))
+        .help(listed)
+        .help_heading(heading(name))
+        // A negative number is a wrong value of this flag, not another flag.
+        .allow_hyphen_values(true)
+}
+
+fn value_name(key: &str) -> &'static str {
+    match key {
+        "tool_limits" => "TOOL=N,…",
+        "loop_keys" => "TOOL=WHAT,…",
+        "cost_limit_usd" | "session_cost_limit_usd" => "USD",
+        "time_limit" | "reserve_time" => "TIME",
+        "countdown_from" | "warn_at" => "SHARE",
+        "answer_tool" => "TOOL",
+        "mode" | "countdown" | "batch" | "landing" | "on_loop" | "run_boundary"
+        | "on_store_loss" => "WORD",
+        _ => "N",
+    }
+}
+
+/// The part of the help that a key stands in.
+pub(super) fn heading(key: &str) -> &'static str {
+    match key {
+        "tool_calls_limit" | "tool_limits" | "turns_limit" | "result_chars_limit"
+        | "tokens_limit" | "cost_limit_usd" | "session_cost_limit_usd" | "time_limit" => "Limits",
+        "countdown" | "countdown_from" | "warn_at" | "batch" | "landing" | "answer_tool"
+        | "reserve_tokens" | "reserve_time" => "Landing",
+        "empty_limit" | "stale_limit" | "repeat_limit" | "poll_limit" | "cycle_limit"
+        | "error_limit" | "loop_keys" | "on_loop" => "Loops and silence",
+        _ => "Other policy keys",
+    }
+}

@@ -1,0 +1,151 @@
+//! Arguments, files and environment resolved to one agent that can run.
+
+use std::io::{IsTerminal as _, Read as _};
+use std::path::Path;
+use std::sync::Arc;
+
+use softland_agent::core::policy::Policy;
+use softland_agent::http::provider::{Target, resolve};
+use softland_agent::http::{HttpTransport, Timeouts, Transport};
+use softland_agent::tools::built_in;
+use softland_agent::{Agent, AgentFile, Options, Root, ToolSet};
+
+use crate::args::RunArgs;
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::sim::InProcess;
+
+/// The longest prompt that is read from standard input, in bytes.
+const MAX_PROMPT: u64 = 8 * 1024 * 1024;
+
+/// An agent that can run, and what to ask it.
+pub(crate) struct Settings {
+    pub(crate) agent: Agent,
+    pub(crate) prompt: String,
+    /// Nothing real is paid.
+    pub(crate) simulated: bool,
+    /// Worth saying, in the way of nothing.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Settings {
+    /// Looks everything up, in the order in which a person would want to hear of a mistake.
+    ///
+    /// # Errors
+    /// The first part with mistakes, all of its mistakes.
+    pub(crate) fn of(args: &RunArgs) -> Result<Self, Failure> {
+        let (file, warnings) = AgentFile::load(&args.agent);
+        let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+        let file = file.map_err(|problems| {
+            Failure::all(problems.iter().map(ToString::to_string).collect())
+        })?;
+        let config = match &args.config {
+            Some(path) => Config::load(path).map_err(Failure::all)?,
+            None => Config::default(),
+        };
+        let policy = policy(args, &config, &file)?;
+        let model = model(args, &file)?;
+        let transport = transport(args, &model)?;
+        let tools = tools(&file, &args.root)?;
+        let options = Options {
+            show_thinking: args.show_thinking,
+            price: config.price(&model),
+            ..Options::default()
+        };
+        let prompt = prompt(args.prompt.as_deref())?;
+        let simulated = model.starts_with("sim/");
+        let AgentFile { name, system, .. } = file;
+        let agent = Agent { name, system, model, tools, policy, transport, options };
+        Ok(Self { agent, prompt, simulated, warnings })
+    }
+}
+
+/// Built-in default, then the config's, then the agent file's keys, then the flags.
+fn policy(args: &RunArgs, config: &Config, file: &AgentFile) -> Result<Policy, Failure> {
+    let mut policy = match &args.policy {
+        None => config.policy("default").cloned().unwrap_or_default(),
+        Some(name) => match config.policy(name).cloned().or_else(|| Policy::named(name)) {
+            Some(policy) => policy,
+            None => return Err(Failure::usage(no_policy(name, config))),
+        },
+    };
+    file.apply_policy(&mut policy);
+    for (key, value) in &args.keys {
+        policy.set(key, value).map_err(|error| Failure::usage(error.to_string()))?;
+    }
+    Ok(policy)
+}
+
+fn no_policy(name: &str, config: &Config) -> String {
+    let mut names: Vec<&str> = Policy::NAMES.to_vec();
+    names.extend(config.policy_names().filter(|name| !Policy::NAMES.contains(name)));
+    format!(
+        "no policy is named `{name}`; there are {} (others come from --config FILE, [policy.NAME])",
+        names.join(", ")
+    )
+}
+
+fn model(args: &RunArgs, file: &AgentFile) -> Result<String, Failure> {
+    args.model.clone().or_else(|| file.model.clone()).ok_or_else(|| {
+        Failure::usage(format!(
+            "no model: give one with --model PROVIDER/MODEL or with `model:` in {} \
+             (without a key: --model sim/reader)",
+            args.agent.display()
+        ))
+    })
+}
+
+fn transport(args: &RunArgs, model: &str) -> Result<Arc<dyn Transport>, Failure> {
+    let env = |name: &str| std::env::var(name).ok();
+    let target = resolve(model, args.api, args.base_url.as_deref(), &env);
+    match target.map_err(|error| Failure::usage(error.to_string()))? {
+        Target::Sim { model } => Ok(Arc::new(InProcess::new(&model)?)),
+        Target::Http(endpoint) => HttpTransport::new(endpoint, Timeouts::default())
+            .map(|transport| Arc::new(transport) as Arc<dyn Transport>)
+            .map_err(|error| Failure::usage(error.to_string())),
+    }
+}
+
+fn tools(file: &AgentFile, root: &Path) -> Result<ToolSet, Failure> {
+    let root = Root::open(root).map_err(|error| Failure::usage(format!("--root: {error}")))?;
+    let mut tools = ToolSet::new();
+    for tool in file.tools.iter().filter_map(|name| built_in(name, &root)) {
+        tools.add(tool).map_err(|error| Failure::usage(error.to_string()))?;
+    }
+    Ok(tools)
+}
+
+/// The prompt as given, or standard input's where it is `-` or there is none.
+fn prompt(given: Option<&str>) -> Result<String, Failure> {
+    let (prompt, from) = match given {
+        Some(text) if text != "-" => (text.to_owned(), "the prompt"),
+        given => {
+            let stdin = std::io::stdin();
+            if given.is_none() && stdin.is_terminal() {
+                return Err(Failure::usage(
+                    "no prompt: give it as an argument, or pipe it in \
+                     (softland run AGENT.md \"a question\")",
+                ));
+            }
+            (piped(stdin.lock())?, "the prompt from standard input")
+        }
+    };
+    if prompt.trim().is_empty() {
+        return Err(Failure::usage(format!("{from} is empty: say what to do")));
+    }
+    Ok(prompt)
+}
+
+fn piped(input: impl std::io::Read) -> Result<String, Failure> {
+    let mut bytes = Vec::new();
+    let fail = |error| Failure::usage(format!("standard input cannot be read: {error}"));
+    let size = input.take(MAX_PROMPT + 1).read_to_end(&mut bytes).map_err(fail)?;
+    if size as u64 > MAX_PROMPT {
+        let message = format!("the prompt from standard input is larger than {MAX_PROMPT} bytes");
+        return Err(Failure::usage(message));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Failure::usage(format!("the prompt from standard input is not UTF-8 text (byte {at})"))
+    })
+}

@@ -1,0 +1,69 @@
+//! `softland sim`: the simulated provider over HTTP. The same in process is [`InProcess`].
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use softland_sim::{Config, Scenario, Sim, serve};
+use tokio::net::TcpListener;
+
+use crate::args::SimArgs;
+use crate::failure::Failure;
+use crate::render::Writer;
+use crate::signals::Signals;
+
+mod in_process;
+
+pub(crate) use in_process::InProcess;
+
+/// Serves until it is told to stop.
+pub(crate) fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
+    let scenario = Scenario::load(&args.scenario)
+        .map_err(|wrong| Failure::usage(format!("--scenario: {wrong}")))?;
+    let mut config = Config::new(scenario);
+    config.accept_foreign_signatures = args.accept_foreign_signatures;
+    let system = |error| Failure::usage(format!("the simulator cannot run: {error}"));
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(system)?;
+    let served = runtime.block_on(serve_until_told(args, Arc::new(Sim::new(config))));
+    // Responses that are still being written out slowly do not hold a second Ctrl-C up.
+    runtime.shutdown_background();
+    served.map(|()| ExitCode::SUCCESS)
+}
+
+async fn serve_until_told(args: &SimArgs, sim: Arc<Sim>) -> Result<(), Failure> {
+    let listen = &args.listen;
+    let fail = |error: std::io::Error| {
+        Failure::usage(format!("--listen {listen}: {error}; an address is HOST:PORT, port 0 a free one"))
+    };
+    let listener = TcpListener::bind(listen).await.map_err(fail)?;
+    let address = listener.local_addr().map_err(fail)?;
+    let mut signals = Signals::listen().map_err(fail)?;
+    let mut writer = Writer::of_process();
+    for line in usage(&format!("http://{address}"), &args.scenario) {
+        writer.note(&line);
+    }
+    let stop = tokio_util::sync::CancellationToken::new();
+    let serving = serve(listener, sim, stop.clone().cancelled_owned());
+    tokio::pin!(serving);
+    tokio::select! {
+        served = &mut serving => return served.map_err(fail),
+        () = signals.next() => {}
+    }
+    stop.cancel();
+    tokio::select! {
+        served = serving => served.map_err(fail),
+        () = signals.next() => Ok(()),
+    }
+}
+
+/// The address, and how to go there.
+fn usage(url: &str, scenario: &str) -> [String; 3] {
+    [
+        format!("listening on {url} (scenario {scenario}; nothing costs anything)"),
+        format!(
+            "  softland: ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY=any softland run AGENT.md \
+             --model anthropic/claude-sonnet-5-5"
+        ),
+        format!("  others:   ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY=any YOUR-PROGRAM"),
+    ]
+}

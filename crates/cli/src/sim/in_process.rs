@@ -1,0 +1,104 @@
+//! The simulator as a transport: no socket, the same delays and cuts.
+
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::stream;
+use softland_agent::http::{
+    ByteStream, Request, Response, ResponseHead, Transport, TransportError, TransportErrorKind,
+};
+use softland_sim::{Body, Chunk, Config, Piece, Scenario, Sim, pose};
+
+use crate::failure::Failure;
+
+/// What errors call the simulator.
+const ORIGIN: &str = "the simulator";
+
+/// A simulator in this process.
+pub(crate) struct InProcess {
+    sim: Sim,
+    began: Instant,
+}
+
+impl InProcess {
+    /// A simulator for `SCENARIO` or `SCENARIO@MODEL-ID`.
+    ///
+    /// # Errors
+    /// A scenario that there is not; a model id that there is not is the simulator's to refuse.
+    pub(crate) fn new(model: &str) -> Result<Self, Failure> {
+        let full = format!("sim/{model}");
+        let scenario = pose(&full).map_or(model, |(scenario, _)| scenario);
+        let scenario = Scenario::named(scenario)
+            .map_err(|wrong| Failure::usage(format!("the model `{full}`: {wrong}")))?;
+        Ok(Self { sim: Sim::new(Config::new(scenario)), began: Instant::now() })
+    }
+}
+
+#[async_trait]
+impl Transport for InProcess {
+    async fn send(&self, request: Request) -> Result<Response, TransportError> {
+        let mut headers = request.headers;
+        for (name, value) in
+            [("x-api-key", "simulated"), ("anthropic-version", "2023-06-01")]
+        {
+            headers.push((name.to_owned(), value.to_owned()));
+        }
+        let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let asked = softland_sim::Request {
+            method: "POST",
+            path: request.path,
+            headers: &headers,
+            body: &request.body,
+        };
+        let answer = self.sim.respond(now, &asked);
+        let head = head(&answer);
+        let body = match answer.body {
+            Body::Whole { delay_ms, bytes } => {
+                wait(delay_ms).await;
+                vec![Chunk { delay_ms: 0, piece: Piece::Bytes(bytes) }]
+            }
+            Body::Stream(mut chunks) => {
+                // The provider sends its headers with the first piece.
+                if let Some(first) = chunks.first_mut() {
+                    wait(std::mem::take(&mut first.delay_ms)).await;
+                }
+                chunks
+            }
+        };
+        Ok(Response { status: answer.status, head, body: pieces(body) })
+    }
+}
+
+fn head(answer: &softland_sim::Response) -> ResponseHead {
+    ResponseHead {
+        content_type: answer.header("content-type").map(str::to_owned),
+        request_id: answer.header("request-id").map(str::to_owned),
+        retry_after: answer
+            .header("retry-after")
+            .and_then(|seconds| seconds.parse().ok())
+            .map(Duration::from_secs),
+        should_retry: answer.header("x-should-retry").map(|value| value == "true"),
+    }
+}
+
+fn pieces(chunks: Vec<Chunk>) -> ByteStream {
+    Box::pin(stream::unfold(chunks.into_iter(), |mut chunks| async move {
+        let chunk = chunks.next()?;
+        wait(chunk.delay_ms).await;
+        let piece = match chunk.piece {
+            Piece::Bytes(bytes) => Ok(Bytes::from(bytes)),
+            Piece::Cut => {
+                let detail = "the scenario cuts it here".to_owned();
+                Err(TransportError::new(ORIGIN, TransportErrorKind::Broken { detail }))
+            }
+        };
+        Some((piece, chunks))
+    }))
+}
+
+async fn wait(ms: u64) {
+    if ms > 0 {
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+    }
+}
