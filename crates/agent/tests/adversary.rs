@@ -122,10 +122,15 @@ fn case(seed: u64) -> BTreeSet<String> {
     check_report(&second.0);
     check_conversation(&conversation);
     if std::env::var_os("SOFTLAND_SEED").is_some() {
-        println!("{:#?}\n{:#?}", first.0, first.1.iter().map(|e| serde_json::to_string(e).unwrap()).collect::<Vec<_>>());
+        println!(
+            "{:#?}\n{:#?}",
+            first.0,
+            first.1.iter().map(|e| serde_json::to_string(e).unwrap()).collect::<Vec<_>>()
+        );
     }
     // A failed request's tail is dropped; another tool list is another prefix.
-    let apart = !first.0.ended.outcome.is_done() || answer_tool(&policy) != answer_tool(&under_test.policy);
+    let apart =
+        !first.0.ended.outcome.is_done() || answer_tool(&policy) != answer_tool(&under_test.policy);
     check_prefixes(&transport, apart.then_some(requests));
     assert_eq!(transport.sim.refused(), 0, "refused: {:?}", transport.sim.stats().refusals);
     seen
@@ -162,7 +167,8 @@ fn check_run(
 ) {
     check_events(events);
     check_report(report);
-    let executed = events.iter().filter(|e| matches!(e.kind, EventKind::ToolExecute { .. })).count();
+    let executed =
+        events.iter().filter(|e| matches!(e.kind, EventKind::ToolExecute { .. })).count();
     let run: u64 = tools.iter().map(|(_, calls)| calls.load(Ordering::Relaxed)).sum();
     assert!(run <= executed as u64, "{run} calls ran, {executed} were told");
     assert_eq!(report.tool_calls, executed as u64, "the count of calls is true");
@@ -172,7 +178,8 @@ fn check_run(
         assert!(executed as u64 <= most, "{executed} calls of {limit}");
     }
     for (tool, limit) in &policy.tool_limits {
-        let of = |e: &&Event| matches!(&e.kind, EventKind::ToolExecute { name, .. } if name == tool);
+        let of =
+            |e: &&Event| matches!(&e.kind, EventKind::ToolExecute { name, .. } if name == tool);
         let calls = events.iter().filter(of).count() as u64;
         assert!(calls <= *limit, "{calls} calls of {tool}, limit {limit}");
     }
@@ -193,7 +200,9 @@ fn check_truth(report: &Report, transport: &SimTransport) {
     let noted = text.contains("Answer now with what you have");
     match report.ended.outcome {
         Outcome::Answered => assert!(!noted, "answered, but the note was there: {text}"),
-        Outcome::Landed if report.ended.limit.is_some() => assert!(noted, "landed without a note: {:?} {text}", report.ended),
+        Outcome::Landed if report.ended.limit.is_some() => {
+            assert!(noted, "landed without a note: {:?} {text}", report.ended)
+        }
         _ => {}
     }
 }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
-use clap::{ArgMatches, Command as Clap};
+use clap::ArgMatches;
 use softland_agent::core::policy::{KEYS, Policy, Value};
 use softland_agent::http::provider::Api;
 
@@ -170,10 +170,4 @@ fn one<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, id: &str) -> Opti
 
 fn many<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, id: &str) -> Vec<T> {
     matches.get_many::<T>(id).map(|values| values.cloned().collect()).unwrap_or_default()
-}
-
-/// The command line as clap knows it, for tests and help.
-#[cfg(test)]
-fn clap_command() -> Clap {
-    spec::command()
 }

@@ -7,6 +7,7 @@ mod args;
 mod check;
 mod config;
 mod failure;
+mod place;
 mod render;
 mod run;
 mod settings;

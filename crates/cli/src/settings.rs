@@ -13,6 +13,7 @@ use softland_agent::{Agent, AgentFile, Options, Root, ToolSet};
 use crate::args::RunArgs;
 use crate::config::Config;
 use crate::failure::Failure;
+use crate::place::Place;
 use crate::sim::InProcess;
 
 /// The longest prompt that is read from standard input, in bytes.
@@ -22,6 +23,7 @@ const MAX_PROMPT: u64 = 8 * 1024 * 1024;
 pub(crate) struct Settings {
     pub(crate) agent: Agent,
     pub(crate) prompt: String,
+    pub(crate) place: Place,
     /// Nothing real is paid.
     pub(crate) simulated: bool,
     /// Worth saying, in the way of nothing.
@@ -45,7 +47,7 @@ impl Settings {
         };
         let policy = policy(args, &config, &file)?;
         let model = model(args, &file)?;
-        let transport = transport(args, &model)?;
+        let (transport, place) = transport(args, &model)?;
         let tools = tools(&file, &args.root)?;
         let options = Options {
             show_thinking: args.show_thinking,
@@ -56,7 +58,7 @@ impl Settings {
         let simulated = model.starts_with("sim/");
         let AgentFile { name, system, .. } = file;
         let agent = Agent { name, system, model, tools, policy, transport, options };
-        Ok(Self { agent, prompt, simulated, warnings })
+        Ok(Self { agent, prompt, place, simulated, warnings })
     }
 }
 
@@ -95,15 +97,20 @@ fn model(args: &RunArgs, file: &AgentFile) -> Result<String, Failure> {
     })
 }
 
-fn transport(args: &RunArgs, model: &str) -> Result<Arc<dyn Transport>, Failure> {
+fn transport(args: &RunArgs, model: &str) -> Result<(Arc<dyn Transport>, Place), Failure> {
     let env = |name: &str| std::env::var(name).ok();
     let target = resolve(model, args.api, args.base_url.as_deref(), &env);
-    match target.map_err(|error| Failure::usage(error.to_string()))? {
-        Target::Sim { model } => Ok(Arc::new(InProcess::new(&model)?)),
-        Target::Http(endpoint) => HttpTransport::new(endpoint, Timeouts::default())
-            .map(|transport| Arc::new(transport) as Arc<dyn Transport>)
-            .map_err(|error| Failure::usage(error.to_string())),
-    }
+    let (transport, place): (Arc<dyn Transport>, _) =
+        match target.map_err(|error| Failure::usage(error.to_string()))? {
+            Target::Sim { model } => (Arc::new(InProcess::new(&model)?), Place::simulator()),
+            Target::Http(endpoint) => {
+                let place = Place::of(&endpoint);
+                let transport = HttpTransport::new(endpoint, Timeouts::default())
+                    .map_err(|error| Failure::usage(error.to_string()))?;
+                (Arc::new(transport), place)
+            }
+        };
+    Ok((place.watch(transport), place))
 }
 
 fn tools(file: &AgentFile, root: &Path) -> Result<ToolSet, Failure> {

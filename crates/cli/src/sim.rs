@@ -38,7 +38,7 @@ async fn serve_until_told(args: &SimArgs, sim: Arc<Sim>) -> Result<(), Failure> 
     let listener = TcpListener::bind(listen).await.map_err(fail)?;
     let address = listener.local_addr().map_err(fail)?;
     let mut signals = Signals::listen().map_err(fail)?;
-    let mut writer = Writer::of_process();
+    let writer = Writer::of_process();
     for line in usage(&format!("http://{address}"), &args.scenario) {
         writer.note(&line);
     }

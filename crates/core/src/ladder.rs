@@ -68,6 +68,8 @@ pub struct Setting {
     pub client_forces: bool,
     /// The API accepts `tool_choice: none`.
     pub may_none: bool,
+    /// Turns refused by tools' own limits before this request.
+    pub refusals_before: u64,
     /// Whether an empty turn is one: in a gateway only where there are tools or results.
     pub repairs: bool,
     /// Whether the limits leave enough for one more answer.
@@ -136,6 +138,7 @@ pub struct Ladder {
     rung: Option<Rung>,
     refused: bool,
     empties: u64,
+    tool_refusals: u64,
     continuations: u64,
     pauses: u64,
 }
@@ -149,6 +152,7 @@ impl Ladder {
             stopping: matches!(phase, Phase::Stopping { .. }),
             in_result: matches!(phase, Phase::Landing { in_result: true, .. }),
             empties: setting.empty_before,
+            tool_refusals: setting.refusals_before,
             setting,
             landing,
             rung: None,
@@ -161,13 +165,19 @@ impl Ladder {
     /// Requests upstream that one client request may lead to at most under this policy.
     #[must_use]
     pub fn most_requests(policy: &Policy) -> u64 {
-        policy.empty_limit.max(1) + CONTINUATIONS + PAUSES + RUNGS
+        policy.empty_limit.max(1) + CONTINUATIONS + PAUSES + RUNGS + rules::tool::REFUSALS
     }
 
     /// Empty turns in a row, this request's included.
     #[must_use]
     pub fn empties(&self) -> u64 {
         self.empties
+    }
+
+    /// Turns refused by tools' own limits, those before this request included.
+    #[must_use]
+    pub fn tool_refusals(&self) -> u64 {
+        self.tool_refusals
     }
 
     /// Continuations so far.
@@ -369,7 +379,10 @@ impl Ladder {
     /// In a gateway, a turn of which no call may pass is answered behind the client's back.
     fn hidden_refusal(&mut self, because: &Because) -> Next {
         if matches!(because.reason, Reason::Tool(_)) {
-            return Next::Send { rung: None, tail: Tail::ToolRefuse, grow: false };
+            self.tool_refusals += 1;
+            if self.tool_refusals < rules::tool::REFUSALS {
+                return Next::Send { rung: None, tail: Tail::ToolRefuse, grow: false };
+            }
         }
         self.landing = Some(because.clone());
         self.refused = true;

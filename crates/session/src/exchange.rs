@@ -11,11 +11,14 @@ mod plan;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use softland_core::models::capability::{Capability, Nudge};
+use softland_core::models::{
+    self,
+    capability::{Capability, Nudge},
+};
 use softland_core::policy::Policy;
 use softland_core::{
-    Admission, Because, Class, Digest, Facts, Failure, Ladder, Next, Pinned, Role, Run, Rung, Tail,
-    Transcript, classify,
+    Admission, Because, Class, Digest, Ended, Facts, Failure, Ladder, Next, Outcome, Pinned,
+    Reason, Role, Run, Rung, Tail, Transcript, classify,
 };
 use softland_wire::anthropic::{
     BlockKind, Content, End, Message, Request, RequestError, Splice, Tokens,
@@ -42,6 +45,24 @@ pub struct Context {
     pub capability: Capability,
     /// The model's largest output, in tokens; `None` where unknown.
     pub output_maximum: Option<u64>,
+}
+
+impl Context {
+    /// The context of a conversation's first request, with what the built-in tables know of the
+    /// model. `provider` may be left out where the model's name says enough.
+    #[must_use]
+    pub fn new(role: Role, policy: Policy, provider: Option<&str>, model: &str) -> Self {
+        Self {
+            role,
+            policy,
+            records: BTreeMap::new(),
+            facts: Facts::default(),
+            capability: models::capability(provider, model),
+            output_maximum: models::find(provider, model)
+                .and_then(|model| model.max_output)
+                .map(u64::from),
+        }
+    }
 }
 
 /// What to do next.
@@ -205,7 +226,11 @@ impl Exchange {
         if self.done.is_some() {
             return;
         }
-        let next = self.ladder.failed(failure);
+        let next = if self.relay.is_stuck() {
+            Next::End { ended: Ended::plain(Outcome::Failed, Reason::Provider), local: false }
+        } else {
+            self.ladder.failed(failure)
+        };
         self.follow(next, None, out);
     }
 
@@ -220,9 +245,9 @@ impl Exchange {
     }
 
     /// Makes ready to send the same request once more.
-    pub fn again(&mut self) {
+    pub fn again(&mut self, out: &mut Out) {
         let mode = self.mode();
-        self.relay.begin(mode);
+        self.relay.begin(mode, out);
     }
 
     fn take(&mut self, response: Response, out: &mut Out) {
@@ -276,7 +301,7 @@ impl Exchange {
                 self.grown += u32::from(grow);
                 self.next = Some(Next::Send { rung, tail, grow });
                 let mode = self.mode();
-                self.relay.begin(mode);
+                self.relay.begin(mode, out);
             }
             end => {
                 let done = self.end(end, class, out);

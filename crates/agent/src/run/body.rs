@@ -8,8 +8,8 @@ use std::sync::Mutex;
 
 use serde_json::{Value, json};
 use softland_session::Pending;
-use softland_session::core::{Digest, NanoUsd, lines};
 use softland_session::core::models::capability::Thinking;
+use softland_session::core::{Digest, NanoUsd, lines};
 
 use super::{Records, UnderWay};
 

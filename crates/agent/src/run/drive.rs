@@ -65,6 +65,7 @@ impl Driven {
             messages: Vec::new(),
             records: Default::default(),
             spent: Tokens::default(),
+            tool_refusals: 0,
         };
         Self { done, failure: Some(format!("internal error: {error}")) }
     }
@@ -130,7 +131,9 @@ impl UnderWay<'_> {
                 return Attempt::Failed(problem);
             };
             retry += 1;
-            exchange.again();
+            let mut out = Out::default();
+            exchange.again(&mut out);
+            self.tell(out);
             tokio::select! {
                 biased;
                 () = self.cancel.cancelled() => return Attempt::Cancelled,

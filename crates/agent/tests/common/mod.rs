@@ -75,9 +75,8 @@ impl Transport for SimTransport {
             request_id: header("request-id"),
             ..ResponseHead::default()
         };
-        let broken = || {
-            Err(TransportError::new("sim", TransportErrorKind::Broken { detail: "cut".into() }))
-        };
+        let broken =
+            || Err(TransportError::new("sim", TransportErrorKind::Broken { detail: "cut".into() }));
         let pieces: Vec<_> = match response.body {
             Body::Whole { bytes, .. } => vec![Ok(bytes.into())],
             Body::Stream(chunks) => chunks

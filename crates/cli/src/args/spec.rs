@@ -34,6 +34,9 @@ const WHAT: &str = "What to run";
 const MODEL: &str = "The model";
 const OUTPUT: &str = "Output";
 
+/// The parts that policy keys stand in, in order.
+const HEADINGS: [&str; 4] = ["Limits", "Landing", "Loops and silence", "Other policy keys"];
+
 /// The whole command line.
 pub(super) fn command() -> Command {
     Command::new("softland")
@@ -59,13 +62,11 @@ fn run() -> Command {
         .about("Runs one agent file to its answer")
         .after_help(RUN_EXAMPLES)
         .max_term_width(100)
+        .override_usage("softland run [OPTIONS] <AGENT.md> [PROMPT]")
+        .disable_help_flag(true)
+        .arg(path("AGENT").value_name("AGENT.md").help("The agent file: Markdown with front matter"))
+        .arg(Arg::new("PROMPT").help("The question; - or a pipe without one reads standard input"))
         .next_help_heading(WHAT)
-        .arg(path("AGENT").help("The agent file (Markdown with front matter)"))
-        .arg(
-            Arg::new("PROMPT")
-                .help("The question; - or none reads standard input")
-                .allow_hyphen_values(false),
-        )
         .arg(
             path("root")
                 .long("root")
@@ -93,7 +94,10 @@ fn run() -> Command {
                 .help("The protocol that it speaks")
                 .value_parser(PossibleValuesParser::new(Api::ALL.map(Api::name))),
         );
-    let run = KEYS.iter().fold(run, |run, key| run.arg(policy_flag(key.name, key.allowed, key.help)));
+    let run = HEADINGS.iter().fold(run, |run, heading_of| {
+        let keys = KEYS.iter().filter(|key| heading(key.name) == *heading_of);
+        run.args(keys.map(|key| policy_flag(key.name, key.allowed, key.help)))
+    });
     let run = run
         .next_help_heading(OUTPUT)
         .arg(
@@ -103,7 +107,10 @@ fn run() -> Command {
                 .hide_possible_values(true),
         )
         .arg(flag("show-thinking").help("Show the model's thinking"))
-        .arg(flag("verbose").short('v').help("Show usage per response and longer results"));
+        .arg(flag("verbose").short('v').help("Show usage per response and longer results"))
+        .arg(
+            Arg::new("help").short('h').long("help").action(ArgAction::Help).help("Print this help"),
+        );
     LATER_FLAGS.iter().fold(run, |run, name| run.arg(later(name)))
 }
 

@@ -7,7 +7,7 @@ use crate::policy::Policy;
 use crate::run::Used;
 
 /// Refused turns that land the run.
-const REFUSALS: u64 = 3;
+pub(crate) const REFUSALS: u64 = 3;
 
 /// Why one more call of `tool` is refused, when `used` calls of it have been admitted.
 pub(crate) fn refused(tool: &str, used: u64, policy: &Policy) -> Option<Because> {
@@ -17,7 +17,12 @@ pub(crate) fn refused(tool: &str, used: u64, policy: &Policy) -> Option<Because>
 
 /// Whether the next refusal is the one that lands the run.
 pub(crate) fn refuses_last(used: &Used) -> bool {
-    used.refused_tool.as_ref().is_some_and(|(_, refusals)| refusals + 1 >= REFUSALS)
+    refusals(used) + 1 >= REFUSALS
+}
+
+/// Turns so refused that the transcript shows.
+pub(crate) fn refusals(used: &Used) -> u64 {
+    used.refused_tool.as_ref().map_or(0, |(_, refusals)| *refusals)
 }
 
 pub(crate) fn reached(used: &Used, hidden_refusals: u64, policy: &Policy) -> Option<Because> {

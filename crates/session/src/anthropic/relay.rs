@@ -97,7 +97,8 @@ impl Relay {
     }
 
     /// Makes ready for the next upstream response.
-    pub(crate) fn begin(&mut self, mode: Mode) {
+    pub(crate) fn begin(&mut self, mode: Mode, out: &mut Out) {
+        self.client.end_block(out);
         self.mode = mode;
         self.decoder = Decoder::new(MAX_RESPONSE);
         self.assembler = Assembler::new(MAX_RESPONSE);
@@ -131,8 +132,13 @@ impl Relay {
             return Ok(());
         }
         let Ok(event) = Wire::decode(frame.event, &frame.data) else {
-            // Not JSON: nothing that a client could read either, but the bytes are its own.
-            self.client.pass(frame.raw, out);
+            // Not JSON: nothing that a client could read either, but the bytes are its own. Half
+            // an event is kept back until it is clear that nothing else follows.
+            if frame.cut {
+                self.closing.extend_from_slice(frame.raw);
+            } else {
+                self.client.pass(frame.raw, out);
+            }
             return Ok(());
         };
         self.assembler.push(&event).map_err(Broken::Assemble)?;
@@ -156,11 +162,9 @@ impl Relay {
 
     fn hold(&mut self, event: &Wire<'_>, frame: &Frame<'_>, out: &mut Out) {
         match event {
+            Wire::MessageStart(start) => self.client.head(start, frame.raw, out),
             Wire::Ping => self.client.pass(frame.raw, out),
-            Wire::MessageStart(_)
-            | Wire::MessageStop
-            | Wire::MessageDelta(_)
-            | Wire::Error { .. } => {}
+            Wire::MessageStop | Wire::MessageDelta(_) | Wire::Error { .. } => {}
             _ if self.mode == (Mode::Held { until_call: true }) => {
                 self.held.push((
                     frame.event.to_owned(),
@@ -316,6 +320,12 @@ impl Relay {
     pub(crate) fn abandon(&mut self, out: &mut Out) {
         let closing = std::mem::take(&mut self.closing);
         self.client.pass(&closing, out);
+    }
+
+    /// Whether the client has half of a block that nothing else can follow: a call, or thinking
+    /// without its signature.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.client.is_stuck()
     }
 
     /// Whether anything visible, or a call, was shown.

@@ -45,6 +45,8 @@ pub struct Done {
     pub records: BTreeMap<Digest, Pinned>,
     /// Tokens of all upstream responses.
     pub spent: Tokens,
+    /// Turns of the run refused by tools' own limits, for the facts of its next request.
+    pub tool_refusals: u64,
 }
 
 /// Ends an exchange as the ladder says.
@@ -71,6 +73,7 @@ pub(super) fn finish(
         messages: std::mem::take(&mut exchange.tail),
         records: BTreeMap::new(),
         spent: exchange.spent,
+        tool_refusals: exchange.ladder.tool_refusals(),
     };
     if local {
         answer_locally(exchange, message.as_ref(), &mut done, out);

@@ -56,9 +56,14 @@ pub(super) fn setting(
         wants_tool: policy.answer_tool.is_some() || forces,
         client_forces: forces,
         may_none: capability.none,
+        refusals_before: used_refusals(run) + facts.tool_refusals,
         repairs: role == Role::Engine || has_tools(request),
         affordable: run.advice(facts).affordable,
     }
+}
+
+fn used_refusals(run: &Run) -> u64 {
+    run.used().refused_tool.as_ref().map_or(0, |(_, refusals)| *refusals)
 }
 
 fn has_tools(request: &Request<'_>) -> bool {

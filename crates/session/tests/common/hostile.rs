@@ -190,12 +190,25 @@ fn wild_part(dice: &mut Dice) -> Part {
             input: "{}".to_owned(),
         },
         6 => Part::tool("respond", dice.pick(&[r#"{"answer":"from the tool"}"#, "{}", "{\"answ"])),
-        7 => Part::tool(dice.pick(&["nope", "grep"]), dice.pick(&["[]", "{\"a\":", "null", "\"x\""])),
+        7 => {
+            Part::tool(dice.pick(&["nope", "grep"]), dice.pick(&["[]", "{\"a\":", "null", "\"x\""]))
+        }
         _ => {
             let name = dice.pick(TOOLS);
             Part::tool(name, format!(r#"{{"a":{}}}"#, dice.roll(3)))
         }
     }
+}
+
+/// The same turns with ids as a provider gives them: a gateway passes ids on as they are, and a
+/// client with two calls of one id in its history is refused whatever a gateway does.
+pub(crate) fn with_own_ids(mut turns: Vec<Turn>) -> Vec<Turn> {
+    for part in turns.iter_mut().flat_map(|turn| &mut turn.parts) {
+        if let Part::Tool { id, .. } = part {
+            *id = None;
+        }
+    }
+    turns
 }
 
 /// A policy of any kind. Every value goes through the reader that users' values go through.

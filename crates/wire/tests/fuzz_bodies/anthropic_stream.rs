@@ -44,6 +44,6 @@ fn alone<T>(raw: &[u8], read: impl FnOnce(&Event<'_>) -> T) -> Option<T> {
     let mut decoder = Decoder::new(4 * LIMIT);
     decoder.push(raw);
     decoder.finish();
-    let frame = decoder.next()?.unwrap();
+    let frame = decoder.next()?.ok()?;
     Event::decode(frame.event, &frame.data).ok().map(|event| read(&event))
 }

@@ -72,6 +72,8 @@ pub(super) struct Client {
     responses: u32,
     visible: bool,
     calls: u32,
+    /// The block that has begun and not ended: its index, and whether it is text.
+    open: Option<(u32, bool)>,
     /// Shown blocks of a client that does not stream.
     blocks: Vec<Block>,
     original: Option<Vec<u8>>,
@@ -88,6 +90,7 @@ impl Client {
             responses: 0,
             visible: false,
             calls: 0,
+            open: None,
             blocks: Vec::new(),
             original: None,
         }
@@ -95,6 +98,21 @@ impl Client {
 
     pub(super) fn has_shown(&self) -> bool {
         self.visible || self.calls > 0
+    }
+
+    pub(super) fn is_stuck(&self) -> bool {
+        self.streams && self.open.is_some_and(|(_, text)| !text)
+    }
+
+    /// Ends a text that was cut, so that something can follow it.
+    pub(super) fn end_block(&mut self, out: &mut Out) {
+        if let Some((index, _)) = self.open.take() {
+            self.changed = true;
+            out.events.push(Event::BlockStop { index });
+            if self.streams {
+                respond::write_block_stop(&mut out.bytes, index);
+            }
+        }
     }
 
     /// Bytes that concern no block.
@@ -151,6 +169,7 @@ impl Client {
                 let index = self.take_index();
                 slot.state = State::Shown(index);
                 self.visible = true;
+                self.open = Some((index, true));
                 for frame in &frames {
                     self.reindexed(index, frame, out);
                 }
@@ -183,6 +202,11 @@ impl Client {
 
     /// The event for whoever watches.
     fn tell(&mut self, call: Option<&str>, index: u32, event: &Wire<'_>, out: &mut Out) {
+        match event {
+            Wire::BlockStart { .. } => self.open = Some((index, false)),
+            Wire::BlockStop { .. } => self.open = None,
+            _ => {}
+        }
         match event {
             Wire::BlockStart { block, .. } => match block.kind {
                 BlockStartKind::Thinking { thinking, .. } => {
@@ -336,6 +360,7 @@ impl Client {
         let text = Block::Text { text: text.to_owned(), extra: Default::default() };
         let message =
             Message { stop: Some(Stop::EndTurn), usage: usage.clone(), ..Message::default() };
+        self.end_block(out);
         if self.streams {
             self.ensure_head(&usage, out);
         }

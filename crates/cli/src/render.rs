@@ -1,0 +1,14 @@
+//! All that is printed. What events look like is a pure function ([`View`], [`summary`]) of the
+//! events, a width and a few settings; [`Writer`] carries it to the two streams.
+//!
+//! It moves no cursor: what was printed stays, on terminals and in logs alike.
+
+mod pieces;
+mod summary;
+mod text;
+mod view;
+mod writer;
+
+pub(crate) use summary::summary;
+pub(crate) use view::{Show, View};
+pub(crate) use writer::Writer;

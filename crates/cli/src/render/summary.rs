@@ -1,0 +1,193 @@
+//! The last lines of a run: how it ended and why, and what it took.
+
+use std::time::Duration;
+
+use softland_agent::core::{Outcome, Reason};
+use softland_agent::{AnsweredBy, Report, UsageTotal};
+
+use super::pieces::{Piece, Style};
+use super::text::{MIN_WIDTH, count, flow, grouped};
+
+/// The summary in lines of at most `width` columns. `simulated`: no money was paid.
+pub(crate) fn summary(
+    report: &Report,
+    took: Duration,
+    simulated: bool,
+    width: usize,
+) -> Vec<Piece> {
+    let style = if report.ended.outcome.is_done() { Style::Bold } else { Style::Bad };
+    let width = width.max(MIN_WIDTH);
+    let mut pieces = Vec::new();
+    for (style, items) in [(style, vec![how(report)]), (Style::Dim, taken(report, took, simulated))] {
+        for text in flow(&items, width) {
+            pieces.push(Piece::note(style, text));
+            pieces.push(Piece::note(Style::Plain, "\n"));
+        }
+    }
+    pieces
+}
+
+/// How and why, in a sentence.
+fn how(report: &Report) -> String {
+    let ended = &report.ended;
+    let word = ended.outcome.word();
+    let why = why(report);
+    let whose = match (report.answered_by, ended.outcome, ended.rung) {
+        (Some(AnsweredBy::Local), ..) => {
+            "; the model gave no answer, the one above is softland's".to_owned()
+        }
+        (_, Outcome::Landed, Some(rung)) => format!("; the model answered (rung {})", rung.word()),
+        (_, Outcome::Landed, None) => "; the model answered".to_owned(),
+        _ => String::new(),
+    };
+    format!("{word}: {why}{whose}")
+}
+
+fn why(report: &Report) -> String {
+    let ended = &report.ended;
+    let limit = match (&ended.limit, &ended.value) {
+        (Some(key), Some(value)) => Some(format!("{key} {value}")),
+        _ => None,
+    };
+    let limit = limit.unwrap_or_else(|| ended.reason.to_string());
+    match &ended.reason {
+        Reason::Final => "the model ended by itself".to_owned(),
+        Reason::Refusal => "the model refused".to_owned(),
+        Reason::Truncated => "the output was cut off again and again".to_owned(),
+        Reason::Provider => {
+            "the provider failed".to_owned()
+        }
+        Reason::User => "by you".to_owned(),
+        Reason::Empty => format!("the model's turns were empty ({limit})"),
+        Reason::Stale | Reason::Repeat | Reason::Cycle | Reason::Errors => {
+            format!("the run was in a loop ({}: {limit})", ended.reason)
+        }
+        Reason::Tool(tool) => format!("the limit of {tool} was reached ({limit})"),
+        Reason::ToolCalls
+        | Reason::Turns
+        | Reason::ResultChars
+        | Reason::Tokens
+        | Reason::Cost
+        | Reason::SessionCost
+        | Reason::Time => format!("a limit was reached ({limit})"),
+    }
+}
+
+/// What the run took.
+fn taken(report: &Report, took: Duration, simulated: bool) -> Vec<String> {
+    vec![
+        count(report.turns, "turn"),
+        count(report.tool_calls, "tool call"),
+        tokens(&report.usage),
+        cost(report.cost_usd, simulated),
+        time(took),
+    ]
+}
+
+fn tokens(usage: &UsageTotal) -> String {
+    let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
+    let cached = usage.cache_read.saturating_mul(100).checked_div(input).unwrap_or(0);
+    format!(
+        "{} tokens in ({cached}% cached), {} out",
+        grouped(input),
+        grouped(usage.output)
+    )
+}
+
+fn time(took: Duration) -> String {
+    if took < Duration::from_secs(1) {
+        format!("{} ms", took.as_millis())
+    } else {
+        format!("{:.1} s", took.as_secs_f64())
+    }
+}
+
+fn cost(cost: Option<f64>, simulated: bool) -> String {
+    let amount = match cost {
+        None => return "cost unknown (no price for this model)".to_owned(),
+        Some(cost) if cost > 0.0 && cost < 0.0001 => "under $0.0001".to_owned(),
+        Some(cost) if cost < 1.0 => format!("${cost:.4}"),
+        Some(cost) => format!("${cost:.2}"),
+    };
+    if simulated { format!("{amount} simulated, nothing was paid") } else { amount }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use softland_agent::core::{Because, Ended, Rung};
+
+    fn report(ended: Ended, answered_by: Option<AnsweredBy>) -> Report {
+        Report {
+            ended,
+            answer: answered_by.map(|_| "an answer".to_owned()),
+            answered_by,
+            turns: 5,
+            tool_calls: 8,
+            usage: UsageTotal { input: 1000, output: 345, cache_read: 9000, cache_write: 2000 },
+            cost_usd: Some(0.0123),
+            failure: None,
+        }
+    }
+
+    fn shown(report: &Report, simulated: bool, width: usize) -> String {
+        let pieces = summary(report, Duration::from_millis(1240), simulated, width);
+        pieces.into_iter().map(|piece| piece.text).collect()
+    }
+
+    #[test]
+    fn a_landing_says_which_limit_and_how() {
+        let because = Because::count(Reason::ToolCalls, 8, 8);
+        let landed = Ended::by(Outcome::Landed, &because, Some(Rung::Ask));
+        let report = report(landed, Some(AnsweredBy::Model));
+        assert_eq!(
+            shown(&report, true, 120),
+            "landed: a limit was reached (tool_calls_limit 8); the model answered (rung ask)\n\
+             5 turns · 8 tool calls · 12,000 tokens in (75% cached), 345 out · \
+             $0.0123 simulated, nothing was paid · 1.2 s\n"
+        );
+        for text in shown(&report, false, 24).lines() {
+            assert!(text.chars().count() <= 24, "{text}");
+        }
+    }
+
+    #[test]
+    fn every_end_says_whose_answer_it_is() {
+        let by = Because::count(Reason::Repeat, 3, 3);
+        let cases = [
+            (
+                Ended::plain(Outcome::Answered, Reason::Final),
+                Some(AnsweredBy::Model),
+                "answered: the model ended by itself\n",
+            ),
+            (
+                Ended::by(Outcome::Stopped, &by, None),
+                Some(AnsweredBy::Local),
+                "stopped: the run was in a loop (repeat: repeat_limit 3); the model gave no \
+                 answer, the one above is softland's\n",
+            ),
+            (
+                Ended::plain(Outcome::Failed, Reason::Provider),
+                None,
+                "failed: the provider failed\n",
+            ),
+            (Ended::plain(Outcome::Cancelled, Reason::User), None, "cancelled: by you\n"),
+        ];
+        for (ended, answered_by, first) in cases {
+            let text = shown(&report(ended, answered_by), false, 120);
+            assert!(text.starts_with(first), "{text}");
+        }
+    }
+
+    #[test]
+    fn small_and_unknown_costs() {
+        for (amount, text) in [
+            (None, "cost unknown (no price for this model)"),
+            (Some(0.0), "$0.0000"),
+            (Some(0.000_01), "under $0.0001"),
+            (Some(12.345), "$12.35"),
+        ] {
+            assert_eq!(cost(amount, false), text);
+        }
+    }
+}

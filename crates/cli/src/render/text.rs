@@ -1,0 +1,168 @@
+//! Text made fit for a terminal: harmless, and cut to a number of columns.
+
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+/// The fewest columns that are counted on.
+pub(super) const MIN_WIDTH: usize = 20;
+
+/// The text without what a terminal would obey: escapes and other control characters become
+/// visible, overrides of the writing direction a replacement. Line ends and tabs stay.
+pub(super) fn harmless(text: &str) -> String {
+    text.chars().filter(|c| *c != '\r').map(harmless_char).collect()
+}
+
+fn harmless_char(c: char) -> char {
+    match c {
+        '\n' | '\t' => c,
+        '\0'..='\u{1f}' => char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}'),
+        '\u{7f}' => '\u{2421}',
+        '\u{80}'..='\u{9f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+        '\u{2028}' | '\u{2029}' => ' ',
+        c => c,
+    }
+}
+
+/// One harmless line of at most `width` columns, cut with `…`; line ends become spaces.
+pub(super) fn line(text: &str, width: usize) -> String {
+    // A character takes at most a few bytes per column; what is beyond cannot be shown anyway.
+    let head: String = text.chars().take(width.saturating_mul(8).saturating_add(8)).collect();
+    let flat = harmless(&head).replace('\t', "    ").replace('\n', " ");
+    let whole = head.len() == text.len();
+    if whole && flat.width() <= width {
+        return flat;
+    }
+    let mut cut = String::new();
+    let mut used = 1;
+    for c in flat.chars() {
+        used += columns(c);
+        if used > width {
+            break;
+        }
+        cut.push(c);
+    }
+    while cut.ends_with('\u{200d}') {
+        cut.pop();
+    }
+    cut.push('…');
+    cut
+}
+
+/// The most columns that a character adds to a line.
+fn columns(c: char) -> usize {
+    match c {
+        // It can make the narrow character before it a wide emoji.
+        '\u{fe0f}' => 1,
+        c => c.width().unwrap_or(0),
+    }
+}
+
+/// Items joined with ` · `, broken between items into lines of at most `width` columns; an item
+/// that is longer alone is broken at its spaces.
+pub(super) fn flow(items: &[String], width: usize) -> Vec<String> {
+    let mut words: Vec<(&str, String)> = Vec::new();
+    for (at, item) in items.iter().enumerate() {
+        let joint = if at == 0 { "" } else { " · " };
+        let item = harmless(item).replace('\n', " ");
+        if item.width() <= width {
+            words.push((joint, item));
+        } else {
+            let parts = item.split(' ').enumerate();
+            words.extend(parts.map(|(i, w)| (if i == 0 { joint } else { " " }, w.to_owned())));
+        }
+    }
+    let mut lines: Vec<String> = Vec::new();
+    for (joint, word) in words {
+        match lines.last_mut() {
+            Some(last) if last.width() + joint.width() + word.width() <= width => {
+                last.push_str(joint);
+                last.push_str(&word);
+            }
+            _ => lines.push(if word.width() > width { line(&word, width) } else { word }),
+        }
+    }
+    lines
+}
+
+/// `1 turn`, `1,234 turns`.
+pub(super) fn count(number: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(number), if number == 1 { "" } else { "s" })
+}
+
+/// A number with commas between thousands.
+pub(super) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_a_terminal_obeys_passes() {
+        let nasty = "a\u{1b}[2Jb\u{7}\u{9b}31mc\rd\u{7f}\u{202e}e\u{0}";
+        assert_eq!(harmless(nasty), "a␛[2Jb␇\u{fffd}31mcd␡\u{fffd}e␀");
+        for code in (0..0x20).chain(0x7f..0xa0) {
+            let c = char::from_u32(code).unwrap();
+            let shown = harmless(&c.to_string());
+            let kept = shown.chars().all(|c| !c.is_control() || c == '\n' || c == '\t');
+            assert!(kept, "{code:#x}");
+        }
+        assert_eq!(line("a\tb\nc", 40), "a    b c");
+    }
+
+    #[test]
+    fn lines_are_cut_by_columns() {
+        for (text, width, wanted) in [
+            ("short", 20, "short"),
+            ("exactly twenty chars", 20, "exactly twenty chars"),
+            ("one more than twenty!", 20, "one more than twent…"),
+            ("日本語のテキストです", 20, "日本語のテキストです"),
+            ("日本語のテキストですよ", 20, "日本語のテキストで…"),
+            ("e\u{301}e\u{301}e\u{301}", 3, "e\u{301}e\u{301}e\u{301}"),
+            ("e\u{301}e\u{301}e\u{301}e", 3, "e\u{301}e\u{301}…"),
+            ("👩‍👩‍👧 family", 20, "👩‍👩‍👧 family"),
+            ("", 20, ""),
+        ] {
+            let cut = line(text, width);
+            assert_eq!(cut, wanted);
+            assert!(cut.width() <= width, "{cut} has {} columns", cut.width());
+        }
+    }
+
+    #[test]
+    fn no_cut_line_is_wider_than_its_terminal() {
+        let texts = ["👩‍👩‍👧‍👦".repeat(30), "❤\u{fe0f}".repeat(40), "e\u{301}".repeat(500), "漢".repeat(90)];
+        for text in texts {
+            for width in 20..60 {
+                let cut = line(&text, width);
+                assert!(cut.width() <= width, "{width}: {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn items_flow_into_the_width() {
+        let items = ["5 turns", "8 tool calls", "$0.01"].map(str::to_owned);
+        assert_eq!(flow(&items, 80), ["5 turns · 8 tool calls · $0.01"]);
+        assert_eq!(flow(&items, 24), ["5 turns · 8 tool calls", "$0.01"]);
+        let long = ["a sentence that is longer than the line".to_owned()];
+        assert_eq!(flow(&long, 20), ["a sentence that is", "longer than the line"]);
+    }
+
+    #[test]
+    fn numbers_are_grouped() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(grouped(number), text);
+        }
+        assert_eq!(count(1, "turn"), "1 turn");
+        assert_eq!(count(2, "turn"), "2 turns");
+    }
+}

@@ -1,0 +1,352 @@
+//! What a run's events look like, in block order: text, calls, results, and what softland did.
+//!
+//! Pure: events in, pieces out. It keeps what it needs to know where a line or block is open.
+
+use std::fmt::Write as _;
+
+use softland_agent::core::Reason;
+use softland_agent::core::policy::Policy;
+use softland_agent::{Event, EventKind, Report};
+
+use super::pieces::{Piece, Style, To};
+use super::text::{MIN_WIDTH, count, flow, grouped, harmless, line};
+
+#[cfg(test)]
+mod tests;
+
+/// Lines of a result that are shown, and with `--verbose`.
+const FOLD: usize = 4;
+const FOLD_VERBOSE: usize = 40;
+/// Characters of a call's input that are kept for its one line.
+const INPUT_KEPT: usize = 4096;
+
+/// Columns below which reasons are left out.
+const NARROW: usize = 50;
+
+/// What is shown where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Show {
+    /// Text streams to standard output, which is a terminal; else only the answer goes there,
+    /// at the end.
+    pub(crate) stream_text: bool,
+    /// The model's thinking.
+    pub(crate) thinking: bool,
+    /// Usage per response, longer results.
+    pub(crate) verbose: bool,
+}
+
+/// Where a run stands, as far as a person wants to know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Silent,
+    Countdown,
+    Landing,
+}
+
+/// A block that is being received.
+#[derive(Debug, Default)]
+enum Open {
+    #[default]
+    Nothing,
+    Text,
+    Thinking,
+    Call {
+        name: String,
+        input: String,
+    },
+}
+
+/// The picture of one run.
+#[derive(Debug, Default)]
+pub(crate) struct View {
+    show: Show,
+    width: usize,
+    open: Open,
+    /// The stream whose line is not ended.
+    unfinished: Option<To>,
+    phase: Phase,
+    turns_limit: Option<u64>,
+    calls_limit: Option<u64>,
+    calls: u64,
+    /// Calls that the model made in this turn.
+    calls_of_turn: usize,
+    /// Text of this turn.
+    said: String,
+    /// How much of it is not shown yet, in bytes from its end.
+    held: usize,
+    pieces: Vec<Piece>,
+}
+
+impl View {
+    /// A picture of `width` columns.
+    pub(crate) fn new(show: Show, width: usize) -> Self {
+        let mut view = Self { show, ..Self::default() };
+        view.resize(width);
+        view
+    }
+
+    /// The terminal has another width now.
+    pub(crate) fn resize(&mut self, width: usize) {
+        self.width = width.max(MIN_WIDTH);
+    }
+
+    /// What to print for one event.
+    pub(crate) fn event(&mut self, event: &Event) -> Vec<Piece> {
+        match &event.kind {
+            EventKind::RunStart { agent, model, policy } => self.begin(agent, model, policy),
+            EventKind::TurnStart { .. } => self.turn(event.turn),
+            EventKind::TextStart => self.block(Open::Text),
+            EventKind::TextDelta { text } => self.text(text),
+            EventKind::ThinkingStart => self.thinking_start(),
+            EventKind::ThinkingDelta { text } => self.thinking(text),
+            EventKind::ToolStart { name, .. } => self.call_start(name),
+            EventKind::ToolInputDelta { partial_json, .. } => self.call_input(partial_json),
+            EventKind::BlockStop { .. } => self.block(Open::Nothing),
+            EventKind::ToolExecute { .. } => self.calls += 1,
+            EventKind::ToolResult { name, ok, content, ms, .. } => {
+                self.result(name, *ok, content, *ms);
+            }
+            EventKind::Signal { signal, evidence } => {
+                let turns: Vec<String> = evidence.turns.iter().map(u64::to_string).collect();
+                let about = evidence.call.as_ref().or(evidence.text.as_ref());
+                let about = about.map(|about| format!(": {about}")).unwrap_or_default();
+                self.did(&format!("signal {signal} [turns {}]{about}", turns.join(", ")));
+            }
+            EventKind::Intervention { intervention, because, text } => {
+                self.enter(intervention, because.as_ref().map(|because| &because.reason));
+                let mut what = (*intervention).to_owned();
+                // A narrow line has room for what was said only.
+                if let Some(because) = because.as_ref().filter(|_| self.width >= NARROW) {
+                    // Writing into a string cannot fail.
+                    let _ = write!(what, " [{because}]");
+                }
+                if let Some(text) = text {
+                    let _ = write!(what, " {}", text.trim());
+                }
+                self.did(&what);
+            }
+            EventKind::Usage { .. } if !self.show.verbose => {}
+            EventKind::Usage { input, output, cache_read, cache_write, .. } => {
+                self.did(&format!(
+                    "usage: {} in, {} from cache, {} to cache, {} out",
+                    grouped(*input),
+                    grouped(*cache_read),
+                    grouped(*cache_write),
+                    grouped(*output)
+                ));
+            }
+            EventKind::Done { report } => self.done(report),
+            EventKind::Error { message, .. } => self.failed(message),
+        }
+        std::mem::take(&mut self.pieces)
+    }
+
+    fn begin(&mut self, agent: &str, model: &str, policy: &Policy) {
+        self.calls_limit = policy.tool_calls_limit;
+        self.turns_limit = policy.turns_limit;
+        let mut head = vec![agent.to_owned(), model.to_owned()];
+        head.extend(set_keys(policy).into_iter().map(|(key, value)| format!("{key} {value}")));
+        self.head(Style::Bold, &head);
+    }
+
+    fn turn(&mut self, turn: u64) {
+        self.block(Open::Nothing);
+        self.show_held();
+        self.said.clear();
+        self.calls_of_turn = 0;
+        let mut head = vec![match self.turns_limit {
+            Some(limit) => format!("turn {turn} of {limit}"),
+            None => format!("turn {turn}"),
+        }];
+        match self.phase {
+            Phase::Silent => {}
+            Phase::Countdown => head.push("countdown".to_owned()),
+            Phase::Landing => head.push("landing".to_owned()),
+        }
+        match (self.calls_limit, self.calls) {
+            (Some(limit), calls) => head.push(format!("{calls} of {limit} tool calls")),
+            (None, 0) => {}
+            (None, calls) => head.push(count(calls, "tool call")),
+        }
+        self.head(Style::Dim, &head);
+    }
+
+    /// Ends the open block and begins another.
+    fn block(&mut self, next: Open) {
+        if let Open::Call { name, input } = std::mem::replace(&mut self.open, next) {
+            self.end_line();
+            let call = line(&format!("→ {name}"), self.width);
+            let room = self.width.saturating_sub(call.chars().count() + 1);
+            let input = if input.trim().is_empty() { "{}" } else { input.trim() };
+            self.pieces.push(Piece::note(Style::Call, call));
+            let input = if room < 2 { String::new() } else { format!(" {}", line(input, room)) };
+            self.pieces.push(Piece::note(Style::Dim, input));
+            self.pieces.push(Piece::note(Style::Plain, "\n"));
+        } else if self.unfinished == Some(To::Notes) {
+            self.end_line();
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        self.said.push_str(text);
+        if !self.show.stream_text {
+            self.held += text.len();
+            return;
+        }
+        if self.unfinished == Some(To::Notes) {
+            self.end_line();
+        }
+        let shown = harmless(text);
+        // Blank text before anything is said would only move the first line down.
+        let shown = match self.unfinished {
+            None => shown.trim_start_matches('\n'),
+            Some(_) => shown.as_str(),
+        };
+        if !shown.is_empty() {
+            self.unfinished = if shown.ends_with('\n') { None } else { Some(To::Answer) };
+            self.pieces.push(Piece::answer(shown));
+        }
+    }
+
+    fn thinking_start(&mut self) {
+        self.block(Open::Thinking);
+        if self.show.thinking {
+            self.end_line();
+            self.pieces.push(Piece::note(Style::Dim, "thinking: "));
+            self.unfinished = Some(To::Notes);
+        }
+    }
+
+    fn thinking(&mut self, text: &str) {
+        if self.show.thinking && !text.is_empty() {
+            let shown = harmless(text);
+            self.unfinished = if shown.ends_with('\n') { None } else { Some(To::Notes) };
+            self.pieces.push(Piece::note(Style::Dim, shown));
+        }
+    }
+
+    fn call_start(&mut self, name: &str) {
+        self.block(Open::Call { name: name.to_owned(), input: String::new() });
+        // Text before a call is no answer, so it belongs here.
+        self.show_held();
+        self.calls_of_turn += 1;
+    }
+
+    fn call_input(&mut self, partial: &str) {
+        if let Open::Call { input, .. } = &mut self.open
+            && input.len() < INPUT_KEPT
+        {
+            input.extend(partial.chars().take(INPUT_KEPT));
+        }
+    }
+
+    fn result(&mut self, name: &str, ok: bool, content: &str, ms: u64) {
+        let style = if ok { Style::Dim } else { Style::Bad };
+        if self.calls_of_turn > 1 || !ok {
+            let failed = if ok { "" } else { " failed" };
+            self.note(style, &format!("  {name}{failed} · {ms} ms"));
+        }
+        let fold = if self.show.verbose { FOLD_VERBOSE } else { FOLD };
+        let content = content.trim_end();
+        let total = content.lines().count();
+        let shown = if total <= fold + 1 { total } else { fold };
+        for text in content.lines().take(shown) {
+            self.note(style, &format!("  │ {text}"));
+        }
+        if shown < total {
+            self.note(style, &format!("  … {} more lines", grouped((total - shown) as u64)));
+        }
+    }
+
+    /// What an intervention says about the phase.
+    fn enter(&mut self, intervention: &str, reason: Option<&Reason>) {
+        let phase = match (intervention, reason) {
+            ("countdown", _) => Phase::Countdown,
+            // A tool at its own limit: the others remain.
+            ("refuse", Some(Reason::Tool(_))) => return,
+            ("ask" | "refuse" | "none" | "respond", _) => Phase::Landing,
+            _ => return,
+        };
+        if self.phase != Phase::Landing {
+            self.phase = phase;
+        }
+    }
+
+    fn did(&mut self, what: &str) {
+        self.note(Style::Dim, &format!("  » {what}"));
+    }
+
+    fn done(&mut self, report: &Report) {
+        self.block(Open::Nothing);
+        let answer = report.answer.as_deref().unwrap_or_default();
+        if !self.show.stream_text {
+            self.held = 0;
+            self.answer(answer.to_owned());
+        } else if !self.said.trim_end().ends_with(answer.trim()) {
+            self.end_line();
+            self.answer(harmless(answer));
+        }
+        self.end_line();
+    }
+
+    fn answer(&mut self, mut answer: String) {
+        if !answer.ends_with('\n') {
+            answer.push('\n');
+        }
+        self.pieces.push(Piece::answer(answer));
+    }
+
+    fn failed(&mut self, message: &str) {
+        self.block(Open::Nothing);
+        self.show_held();
+        if !self.said.trim().is_empty() {
+            self.note(Style::Bad, "the text above is partial, not an answer");
+        }
+        self.end_line();
+        let message = harmless(message).replace('\n', " ");
+        self.pieces.push(Piece::note(Style::Bad, format!("error: {message}\n")));
+    }
+
+    /// Text that was kept back since it might have been the answer.
+    fn show_held(&mut self) {
+        let at = self.said.len().saturating_sub(std::mem::take(&mut self.held));
+        let held = harmless(self.said.get(at..).unwrap_or_default());
+        if !held.trim().is_empty() {
+            self.pieces.push(Piece::note(Style::Plain, format!("{}\n", held.trim())));
+        }
+    }
+
+    fn head(&mut self, style: Style, items: &[String]) {
+        for text in flow(items, self.width) {
+            self.note(style, &text);
+        }
+    }
+
+    fn note(&mut self, style: Style, text: &str) {
+        self.block(Open::Nothing);
+        self.end_line();
+        let text = line(text, self.width);
+        self.pieces.push(Piece::note(style, text));
+        self.pieces.push(Piece::note(Style::Plain, "\n"));
+    }
+
+    fn end_line(&mut self) {
+        if let Some(to) = self.unfinished.take() {
+            self.pieces.push(Piece { to, style: Style::Plain, text: "\n".to_owned() });
+        }
+    }
+}
+
+/// The keys of a policy that are not as in the default one, as `KEY VALUE`.
+fn set_keys(policy: &Policy) -> Vec<(String, String)> {
+    let json = |policy: &Policy| serde_json::to_value(policy).unwrap_or_default();
+    let default = json(&Policy::default());
+    let serde_json::Value::Object(keys) = json(policy) else { return Vec::new() };
+    let set = keys.into_iter().filter(|(key, value)| default.get(key) != Some(value));
+    set.map(|(key, value)| match value {
+        serde_json::Value::String(text) => (key, text),
+        value => (key, value.to_string()),
+    })
+    .collect()
+}

@@ -1,0 +1,187 @@
+//! The one place that writes to the process's streams.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::process::ExitCode;
+
+use softland_agent::Event;
+
+use super::pieces::{Piece, Style, To};
+use super::text::harmless;
+use crate::failure::Failure;
+
+/// Columns where there is no terminal to ask.
+const NO_TERMINAL: usize = 100;
+/// Columns of a terminal that does not tell.
+const SILENT_TERMINAL: usize = 80;
+
+/// Standard output and standard error.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    stdout_is_terminal: bool,
+    stderr_is_terminal: bool,
+    colour: bool,
+    /// Nobody takes standard output any more.
+    closed: bool,
+}
+
+impl Writer {
+    /// The streams of this process, as they are.
+    pub(crate) fn of_process() -> Self {
+        let stderr_is_terminal = io::stderr().is_terminal();
+        let env = |name: &str| std::env::var(name).ok();
+        Self {
+            stdout_is_terminal: io::stdout().is_terminal(),
+            stderr_is_terminal,
+            colour: wants_colour(stderr_is_terminal, &env),
+            closed: false,
+        }
+    }
+
+    /// Whether standard output is a terminal.
+    pub(crate) fn stdout_is_terminal(&self) -> bool {
+        self.stdout_is_terminal
+    }
+
+    /// Whether standard output was closed by its reader.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Columns of the terminal, now.
+    pub(crate) fn width(&self) -> usize {
+        let size = if self.stderr_is_terminal {
+            terminal_size::terminal_size_of(io::stderr())
+        } else if self.stdout_is_terminal {
+            terminal_size::terminal_size_of(io::stdout())
+        } else {
+            return NO_TERMINAL;
+        };
+        match size {
+            Some((terminal_size::Width(columns), _)) if columns > 0 => usize::from(columns),
+            _ => SILENT_TERMINAL,
+        }
+    }
+
+    /// Writes pieces in order, each to its stream.
+    pub(crate) fn pieces(&mut self, pieces: &[Piece]) {
+        for group in pieces.chunk_by(|a, b| a.to == b.to) {
+            match group.first().map(|piece| piece.to) {
+                Some(To::Answer) => {
+                    let text: String = group.iter().map(|piece| piece.text.as_str()).collect();
+                    self.stdout(text.as_bytes());
+                }
+                Some(To::Notes) => self.stderr(group),
+                None => {}
+            }
+        }
+    }
+
+    /// Writes an event as a line of JSON.
+    pub(crate) fn json(&mut self, event: &Event) {
+        // Values of our own types: there is no map with other keys than texts in them.
+        if let Ok(mut line) = serde_json::to_vec(event) {
+            line.push(b'\n');
+            self.stdout(&line);
+        }
+    }
+
+    /// A text that was asked for.
+    pub(crate) fn result(&mut self, text: &str) {
+        self.stdout(text.as_bytes());
+    }
+
+    /// A line that is worth saying.
+    pub(crate) fn note(&self, text: &str) {
+        self.stderr(&[Piece::note(Style::Plain, format!("{}\n", harmless(text)))]);
+    }
+
+    /// Something that is wrong and stops nothing.
+    pub(crate) fn warning(&self, text: &str) {
+        self.stderr(&[
+            Piece::note(Style::Bold, "warning: "),
+            Piece::note(Style::Plain, format!("{}\n", harmless(text))),
+        ]);
+    }
+
+    /// Says why a command could not do its work; returns its exit status.
+    pub(crate) fn failure(&self, failure: &Failure) -> ExitCode {
+        for message in &failure.messages {
+            let message = harmless(message);
+            let head = if failure.plain { "" } else { "error: " };
+            let end = if message.ends_with('\n') { "" } else { "\n" };
+            self.stderr(&[
+                Piece::note(Style::Bad, head),
+                Piece::note(Style::Plain, format!("{message}{end}")),
+            ]);
+        }
+        failure.code()
+    }
+
+    fn stdout(&mut self, bytes: &[u8]) {
+        if self.closed {
+            return;
+        }
+        let mut out = io::stdout().lock();
+        if let Err(error) = out.write_all(bytes).and_then(|()| out.flush()) {
+            self.closed = true;
+            // A reader that has gone is nothing to talk about.
+            if error.kind() != io::ErrorKind::BrokenPipe {
+                self.note(&format!("error: standard output cannot be written: {error}"));
+            }
+        }
+    }
+
+    fn stderr(&self, pieces: &[Piece]) {
+        let mut text = String::new();
+        for piece in pieces {
+            match piece.style.sgr().filter(|_| self.colour && !piece.text.is_empty()) {
+                Some(sgr) => {
+                    let end = piece.text.trim_end_matches('\n').len();
+                    let (body, newlines) = piece.text.split_at_checked(end).unwrap_or_default();
+                    text.push_str(&format!("\u{1b}[{sgr}m{body}\u{1b}[0m{newlines}"));
+                }
+                None => text.push_str(&piece.text),
+            }
+        }
+        // Where standard error is gone, there is nobody left to tell.
+        let _ = io::stderr().lock().write_all(text.as_bytes());
+    }
+}
+
+/// `NO_COLOR` (no-color.org) goes first, then `CLICOLOR_FORCE` (bixense.com/clicolors), then
+/// whether there is a terminal that can.
+fn wants_colour(is_terminal: bool, env: &dyn Fn(&str) -> Option<String>) -> bool {
+    let set = |name: &str| env(name).is_some_and(|value| !value.is_empty());
+    if set("NO_COLOR") {
+        return false;
+    }
+    if set("CLICOLOR_FORCE") && env("CLICOLOR_FORCE").as_deref() != Some("0") {
+        return true;
+    }
+    is_terminal && env("TERM").is_none_or(|term| term != "dumb")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_for_terminals_that_want_them() {
+        for (terminal, vars, wanted) in [
+            (true, &[][..], true),
+            (false, &[][..], false),
+            (true, &[("NO_COLOR", "1")][..], false),
+            (true, &[("NO_COLOR", "")][..], true),
+            (true, &[("TERM", "dumb")][..], false),
+            (true, &[("TERM", "xterm")][..], true),
+            (false, &[("CLICOLOR_FORCE", "1")][..], true),
+            (false, &[("CLICOLOR_FORCE", "0")][..], false),
+            (true, &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")][..], false),
+        ] {
+            let env = |name: &str| {
+                vars.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+            };
+            assert_eq!(wants_colour(terminal, &env), wanted, "{terminal} {vars:?}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! `softland run`: one agent file to its answer.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use softland_agent::core::Outcome;
+use softland_agent::{Agent, AnsweredBy, Conversation, Event, EventKind, Report, Unfit};
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::args::{Format, RunArgs};
+use crate::failure::{Failure, status};
+use crate::place::Place;
+use crate::render::{Show, View, Writer, summary};
+use crate::settings::Settings;
+use crate::signals::Signals;
+
+#[cfg(test)]
+mod tests;
+
+/// Runs the agent; the report's outcome is the exit status.
+pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
+    let settings = Settings::of(&args)?;
+    let writer = Writer::of_process();
+    for warning in &settings.warnings {
+        writer.warning(warning);
+    }
+    let system = |error| Failure::usage(format!("the run cannot begin: {error}"));
+    // One thread may be held up by a reader that is slow to take standard output; the other
+    // hears Ctrl-C all the same.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(16)
+        .enable_all()
+        .build()
+        .map_err(system)?;
+    let ended = drive(&runtime, settings, Listener::new(&args, writer));
+    // Tools that are still at work do not hold the end up.
+    runtime.shutdown_background();
+    match ended.map_err(system)? {
+        Some(Ok(report)) => Ok(ExitCode::from(exit_status(&report))),
+        Some(Err(unfit)) => Err(Failure::usage(unfit.to_string())),
+        None => Ok(ExitCode::from(status::CANCELLED)),
+    }
+}
+
+/// The exit status of a run that ended so.
+fn exit_status(report: &Report) -> u8 {
+    match (report.ended.outcome, report.answered_by) {
+        (Outcome::Cancelled, _) => status::CANCELLED,
+        (Outcome::Failed, _) => status::PROVIDER,
+        (Outcome::Stopped, _) | (_, Some(AnsweredBy::Local)) => status::LOCAL_ANSWER,
+        (Outcome::Answered | Outcome::Landed, _) => 0,
+    }
+}
+
+/// The run to its end; `None` where it was ended by force.
+fn drive(
+    runtime: &Runtime,
+    settings: Settings,
+    listener: Listener,
+) -> std::io::Result<Option<Result<Report, Unfit>>> {
+    let cancel = CancellationToken::new();
+    let _guard = runtime.enter();
+    let signals = Signals::listen()?;
+    let running = runtime.spawn(ask(settings, listener, cancel.clone()));
+    Ok(runtime.block_on(until_end(running, signals, cancel)))
+}
+
+async fn ask(
+    settings: Settings,
+    mut listener: Listener,
+    cancel: CancellationToken,
+) -> Result<Report, Unfit> {
+    let Settings { agent, prompt, place, simulated, .. } = settings;
+    let began = Instant::now();
+    let report = converse(&agent, &prompt, &place, &mut listener, &cancel).await?;
+    listener.end(&report, began.elapsed(), simulated);
+    Ok(report)
+}
+
+async fn converse(
+    agent: &Agent,
+    prompt: &str,
+    place: &Place,
+    listener: &mut Listener,
+    cancel: &CancellationToken,
+) -> Result<Report, Unfit> {
+    let mut conversation = Conversation::new();
+    let mut hear = |event: &Event| {
+        if !listener.hear(place.explain(event).as_ref().unwrap_or(event)) {
+            // Nobody reads: nothing more is spent.
+            cancel.cancel();
+        }
+    };
+    Box::pin(agent.ask(&mut conversation, prompt, &mut hear, cancel)).await
+}
+
+/// Waits for the run's end; the first signal cancels it, the second does not wait for it.
+async fn until_end(
+    mut running: JoinHandle<Result<Report, Unfit>>,
+    mut signals: Signals,
+    cancel: CancellationToken,
+) -> Option<Result<Report, Unfit>> {
+    let ended = tokio::select! {
+        ended = &mut running => ended,
+        () = signals.next() => {
+            cancel.cancel();
+            tokio::select! {
+                ended = running => ended,
+                () = signals.next() => return None,
+            }
+        }
+    };
+    match ended {
+        Ok(ended) => Some(ended),
+        Err(failed) => match failed.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => None,
+        },
+    }
+}
+
+/// Hears events and shows them.
+enum Listener {
+    Text { view: View, writer: Writer },
+    Json { lines: Lines, writer: Writer },
+}
+
+impl Listener {
+    fn new(args: &RunArgs, writer: Writer) -> Self {
+        match args.format {
+            Format::Json => Self::Json { lines: Lines::new(args.show_thinking), writer },
+            Format::Text => {
+                let show = Show {
+                    stream_text: writer.stdout_is_terminal(),
+                    thinking: args.show_thinking,
+                    verbose: args.verbose,
+                };
+                Self::Text { view: View::new(show, writer.width()), writer }
+            }
+        }
+    }
+
+    /// Shows one event; false when nobody reads any more.
+    fn hear(&mut self, event: &Event) -> bool {
+        match self {
+            Self::Text { view, writer } => {
+                if !is_delta(&event.kind) {
+                    view.resize(writer.width());
+                }
+                writer.pieces(&view.event(event));
+                !writer.is_closed()
+            }
+            Self::Json { lines, writer } => {
+                if let Some(event) = lines.next(event) {
+                    writer.json(&event);
+                }
+                !writer.is_closed()
+            }
+        }
+    }
+
+    fn end(&mut self, report: &Report, took: Duration, simulated: bool) {
+        if let Self::Text { writer, .. } = self {
+            let width = writer.width();
+            writer.pieces(&summary(report, took, simulated, width));
+        }
+    }
+}
+
+fn is_delta(kind: &EventKind) -> bool {
+    matches!(
+        kind,
+        EventKind::TextDelta { .. }
+            | EventKind::ThinkingDelta { .. }
+            | EventKind::ToolInputDelta { .. }
+    )
+}
+
+/// The events that are written as JSON, numbered without gaps.
+struct Lines {
+    thinking: bool,
+    /// Within a block that is not shown.
+    hidden: bool,
+    seq: u64,
+}
+
+impl Lines {
+    fn new(thinking: bool) -> Self {
+        Self { thinking, hidden: false, seq: 0 }
+    }
+
+    /// The event as it is written; `None` for thinking that nobody asked for.
+    fn next(&mut self, event: &Event) -> Option<Event> {
+        match event.kind {
+            EventKind::ThinkingStart if !self.thinking => self.hidden = true,
+            EventKind::ThinkingDelta { .. } if !self.thinking => return None,
+            EventKind::BlockStop { .. } if self.hidden => {
+                self.hidden = false;
+                return None;
+            }
+            _ => self.hidden = false,
+        }
+        if self.hidden {
+            return None;
+        }
+        let event = Event { seq: self.seq, ..event.clone() };
+        self.seq += 1;
+        Some(event)
+    }
+}
