@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::error::ErrorKind;
 use clap::ArgMatches;
+use clap::error::ErrorKind;
 use softland_agent::core::policy::{KEYS, Policy, Value};
 use softland_agent::http::provider::Api;
 
@@ -94,9 +94,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command,
     match matches.subcommand() {
         Some(("run", matches)) => run_args(matches).map(Command::Run),
         Some(("sim", matches)) => Ok(Command::Sim(sim_args(matches))),
-        Some(("check", matches)) => {
-            Ok(Command::Check(CheckArgs { files: many(matches, "FILE") }))
-        }
+        Some(("check", matches)) => Ok(Command::Check(CheckArgs { files: many(matches, "FILE") })),
         _ => Err(Failure::explained(spec::command().render_help().to_string())),
     }
 }
@@ -111,7 +109,10 @@ fn not_a_command(error: &clap::Error) -> Result<Command, Failure> {
 
 fn run_args(matches: &ArgMatches) -> Result<RunArgs, Failure> {
     for flag in LATER_FLAGS {
-        if matches.value_source(flag).is_some_and(|source| source == clap::parser::ValueSource::CommandLine) {
+        if matches
+            .value_source(flag)
+            .is_some_and(|source| source == clap::parser::ValueSource::CommandLine)
+        {
             return Err(Failure::usage(format!("`--{flag}` comes with a later version")));
         }
     }

@@ -210,7 +210,8 @@ impl Reader<'_> {
                 self.unknown(key.span().start, name, &PRICE_KEYS);
             }
         }
-        let model = table.get("model").and_then(|value| value.get_ref().as_str().map(str::to_owned));
+        let model =
+            table.get("model").and_then(|value| value.get_ref().as_str().map(str::to_owned));
         if model.as_deref().is_none_or(|model| model.trim().is_empty()) {
             self.problem(at, "price.model", "is required: the model's name");
         }

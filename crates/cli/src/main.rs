@@ -11,8 +11,8 @@ mod place;
 mod render;
 mod run;
 mod settings;
-mod sim;
 mod signals;
+mod sim;
 
 use std::process::ExitCode;
 

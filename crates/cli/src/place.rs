@@ -31,8 +31,9 @@ impl Place {
     pub(crate) fn of(endpoint: &Endpoint) -> Self {
         let provider = endpoint.provider();
         let listed = PROVIDERS.iter().find(|known| known.name == provider);
-        let variables: Vec<&str> =
-            listed.map(|listed| listed.keys.iter().map(|(name, _)| *name).collect()).unwrap_or_default();
+        let variables: Vec<&str> = listed
+            .map(|listed| listed.keys.iter().map(|(name, _)| *name).collect())
+            .unwrap_or_default();
         Self {
             name: format!("{provider} at {}", endpoint.origin()),
             key_variables: variables.join(" or "),

@@ -38,9 +38,8 @@ impl Settings {
     pub(crate) fn of(args: &RunArgs) -> Result<Self, Failure> {
         let (file, warnings) = AgentFile::load(&args.agent);
         let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
-        let file = file.map_err(|problems| {
-            Failure::all(problems.iter().map(ToString::to_string).collect())
-        })?;
+        let file = file
+            .map_err(|problems| Failure::all(problems.iter().map(ToString::to_string).collect()))?;
         let config = match &args.config {
             Some(path) => Config::load(path).map_err(Failure::all)?,
             None => Config::default(),

@@ -33,7 +33,9 @@ pub(crate) fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
 async fn serve_until_told(args: &SimArgs, sim: Arc<Sim>) -> Result<(), Failure> {
     let listen = &args.listen;
     let fail = |error: std::io::Error| {
-        Failure::usage(format!("--listen {listen}: {error}; an address is HOST:PORT, port 0 a free one"))
+        Failure::usage(format!(
+            "--listen {listen}: {error}; an address is HOST:PORT, port 0 a free one"
+        ))
     };
     let listener = TcpListener::bind(listen).await.map_err(fail)?;
     let address = listener.local_addr().map_err(fail)?;

@@ -13,12 +13,20 @@ const MAX_DEPTH: u8 = 64;
 /// every depth.
 #[must_use]
 pub fn of_text(text: &str, drop: &dyn Fn(&str) -> bool) -> Digest {
-    if looks_like_json(text) {
-        if let Some(digest) = of_json(text, drop) {
-            return digest;
-        }
-    }
-    Digest::of(text.as_bytes())
+    of_text_with(text, drop, &mut |_, _| {})
+}
+
+/// As [`of_text`], and hands each top-level member of an object to `seen` on the way: its key as
+/// written and its value as by [`member`]. A text that turns out not to be JSON may have been
+/// handed over in part.
+#[must_use]
+pub fn of_text_with<'a>(
+    text: &'a str,
+    drop: &dyn Fn(&str) -> bool,
+    seen: &mut dyn FnMut(&'a str, &'a str),
+) -> Digest {
+    let json = looks_like_json(text).then(|| json_with(text, drop, seen)).flatten();
+    json.unwrap_or_else(|| Digest::of(text.as_bytes()))
 }
 
 /// Whether a text may be a JSON object or list: worth unescaping and reading.
@@ -30,28 +38,44 @@ pub fn looks_like_json(text: &str) -> bool {
 /// The digest of a JSON text, or nothing where it is not valid enough to compare.
 #[must_use]
 pub fn of_json(text: &str, drop: &dyn Fn(&str) -> bool) -> Option<Digest> {
-    let mut walk = Walk { bytes: text.as_bytes(), at: 0 };
-    let digest = walk.value(drop, MAX_DEPTH)?;
+    json_with(text, drop, &mut |_, _| {})
+}
+
+fn json_with<'a>(
+    text: &'a str,
+    drop: &dyn Fn(&str) -> bool,
+    seen: &mut dyn FnMut(&'a str, &'a str),
+) -> Option<Digest> {
+    let mut walk = Walk::new(text);
     walk.space();
-    (walk.at == walk.bytes.len()).then_some(digest)
+    let digest = match walk.peek()? {
+        b'{' => walk.object(drop, MAX_DEPTH - 1, seen)?,
+        _ => walk.value(drop, MAX_DEPTH)?,
+    };
+    walk.space();
+    (walk.at == text.len()).then_some(digest)
 }
 
 /// The raw text of a top-level member of a JSON object: a string without its quotes (escapes as
 /// they stand), anything else as written.
 #[must_use]
 pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
-    let mut walk = Walk { bytes: object.as_bytes(), at: 0 };
+    let mut walk = Walk::new(object);
     let mut found = None;
     walk.members(&mut |walk, key| {
         let start = walk.at;
         walk.value(&|_| false, MAX_DEPTH)?;
-        if key == name.as_bytes() {
-            let raw = object.get(start..walk.at)?.trim();
-            found = Some(raw.strip_prefix('"').and_then(|r| r.strip_suffix('"')).unwrap_or(raw));
+        if key == name {
+            found = Some(unquoted(object.get(start..walk.at)?));
         }
         Some(())
     });
     found
+}
+
+fn unquoted(raw: &str) -> &str {
+    let raw = raw.trim();
+    raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"')).unwrap_or(raw)
 }
 
 /// The digest of some top-level members of an object, in the order named.
@@ -65,13 +89,17 @@ pub fn of_members<'n>(object: &str, names: impl Iterator<Item = &'n str>) -> Dig
 }
 
 struct Walk<'a> {
-    bytes: &'a [u8],
+    text: &'a str,
     at: usize,
 }
 
 impl<'a> Walk<'a> {
+    fn new(text: &'a str) -> Self {
+        Self { text, at: 0 }
+    }
+
     fn peek(&self) -> Option<u8> {
-        self.bytes.get(self.at).copied()
+        self.text.as_bytes().get(self.at).copied()
     }
 
     fn space(&mut self) {
@@ -87,27 +115,34 @@ impl<'a> Walk<'a> {
     fn value(&mut self, drop: &dyn Fn(&str) -> bool, depth: u8) -> Option<Digest> {
         self.space();
         match self.peek()? {
-            b'{' => self.object(drop, depth.checked_sub(1)?),
+            b'{' => self.object(drop, depth.checked_sub(1)?, &mut |_, _| {}),
             b'[' => self.list(drop, depth.checked_sub(1)?),
-            b'"' => self.string().map(|raw| Digest::of(b"s").then(Digest::of(raw))),
-            _ => self.word().map(Digest::of),
+            b'"' => self.string().map(|raw| Digest::of(b"s").then(Digest::of(raw.as_bytes()))),
+            _ => self.word().map(|word| Digest::of(word.as_bytes())),
         }
     }
 
     /// Members are summed, so that their order does not matter.
-    fn object(&mut self, drop: &dyn Fn(&str) -> bool, depth: u8) -> Option<Digest> {
+    fn object(
+        &mut self,
+        drop: &dyn Fn(&str) -> bool,
+        depth: u8,
+        seen: &mut dyn FnMut(&'a str, &'a str),
+    ) -> Option<Digest> {
         let mut sum = Digest::of(b"{}");
         self.members(&mut |walk, key| {
+            let start = walk.at;
             let value = walk.value(drop, depth)?;
-            if !core::str::from_utf8(key).is_ok_and(drop) {
-                sum = sum.with(Digest::of(key).then(value));
+            seen(key, unquoted(walk.text.get(start..walk.at)?));
+            if !drop(key) {
+                sum = sum.with(Digest::of(key.as_bytes()).then(value));
             }
             Some(())
         })?;
         Some(sum)
     }
 
-    fn members(&mut self, each: &mut dyn FnMut(&mut Self, &'a [u8]) -> Option<()>) -> Option<()> {
+    fn members(&mut self, each: &mut dyn FnMut(&mut Self, &'a str) -> Option<()>) -> Option<()> {
         self.space();
         self.take(b'{')?;
         self.space();
@@ -143,31 +178,47 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The raw bytes between the quotes.
-    fn string(&mut self) -> Option<&'a [u8]> {
+    /// What stands between the quotes.
+    fn string(&mut self) -> Option<&'a str> {
         self.take(b'"')?;
         let start = self.at;
         loop {
+            self.at += plain(self.text.as_bytes().get(self.at..)?);
             match self.peek()? {
                 b'"' => {
-                    let raw = self.bytes.get(start..self.at);
+                    let raw = self.text.get(start..self.at);
                     self.at += 1;
                     return raw;
                 }
-                b'\\' => self.at += 2,
-                _ => self.at += 1,
+                _ => self.at += 2,
             }
         }
     }
 
     /// A number, `true`, `false` or `null`, as written.
-    fn word(&mut self) -> Option<&'a [u8]> {
+    fn word(&mut self) -> Option<&'a str> {
         let start = self.at;
         while let Some(b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'+' | b'.') = self.peek() {
             self.at += 1;
         }
-        (self.at > start).then(|| self.bytes.get(start..self.at))?
+        (self.at > start).then(|| self.text.get(start..self.at))?
     }
+}
+
+/// How many bytes come before the first `"` or `\`: a machine word at a time.
+fn plain(bytes: &[u8]) -> usize {
+    const ONES: u64 = u64::MAX / 255;
+    // The lowest set bit marks the first byte that is zero.
+    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (n, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let hits = zeros(word ^ (ONES * u64::from(b'"'))) | zeros(word ^ (ONES * u64::from(b'\\')));
+        if hits != 0 {
+            return n * 8 + hits.trailing_zeros() as usize / 8;
+        }
+    }
+    words.len() * 8 + rest.iter().take_while(|byte| !matches!(byte, b'"' | b'\\')).count()
 }
 
 #[cfg(test)]

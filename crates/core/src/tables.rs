@@ -48,9 +48,25 @@ fn fold_order(word: &str, name: &str) -> Ordering {
     word.bytes().cmp(folded(name))
 }
 
+/// No folded word of a table that is searched is longer, in bytes.
+const LONGEST: usize = 40;
+
 /// Whether a table sorted by folded word has a name.
 fn has_name(table: &[Word], name: &str) -> bool {
-    table.binary_search_by(|row| fold_order(row.word, name)).is_ok()
+    let mut word = [0; LONGEST];
+    let mut slots = word.iter_mut();
+    for byte in folded(name) {
+        let Some(slot) = slots.next() else { return false };
+        *slot = byte;
+    }
+    let length = LONGEST - slots.len();
+    let word = word.get(..length).unwrap_or_default();
+    // The first letters decide nearly always, without a call to compare memory.
+    let order = |row: &Word| {
+        let row = row.word.as_bytes();
+        row.first().cmp(&word.first()).then_with(|| row.cmp(word))
+    };
+    table.binary_search_by(order).is_ok()
 }
 
 fn starts_with_any(table: &[Word], text: &str) -> bool {
@@ -58,6 +74,8 @@ fn starts_with_any(table: &[Word], text: &str) -> bool {
 }
 
 fn starts_ignoring_case(text: &str, start: &str) -> bool {
-    let head = text.as_bytes().get(..start.len());
+    let first = |text: &str| text.as_bytes().first().map(u8::to_ascii_lowercase);
+    // Most rows differ in the first letter already.
+    let head = text.as_bytes().get(..start.len()).filter(|_| first(text) == first(start));
     head.is_some_and(|head| head.eq_ignore_ascii_case(start.as_bytes()))
 }

@@ -138,11 +138,13 @@ impl Transcript {
         self.runs
     }
 
-    /// Every record to keep, those that came in included.
+    /// What remains of a transcript that was read: the newest run's [`key`](Self::key), the run
+    /// itself, and every record to keep, those that came in included.
     #[must_use]
-    pub fn into_records(mut self) -> BTreeMap<Digest, Pinned> {
+    pub fn into_parts(mut self) -> (Option<Digest>, Option<Run>, BTreeMap<Digest, Pinned>) {
         self.keep();
-        self.records
+        let (key, run) = self.run.unzip();
+        (key, run, self.records)
     }
 
     fn message(&mut self, user: &User<'_>, facts: Option<&Facts>) -> Step {

@@ -10,6 +10,7 @@ mod done;
 mod plan;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use softland_core::models::{
     self,
@@ -82,8 +83,12 @@ pub struct Exchange {
     output_maximum: Option<u64>,
     /// The governed history, with the client's own parameters.
     body: Vec<u8>,
-    transcript: Transcript,
-    run: Run,
+    /// The output limit that the client asked for, in tokens.
+    asked: Option<u64>,
+    /// What identifies the run; `None` where there is none.
+    key: Option<Digest>,
+    records: BTreeMap<Digest, Pinned>,
+    run: Arc<Run>,
     facts: Facts,
     ladder: Ladder,
     /// Messages behind the governed history.
@@ -117,23 +122,27 @@ impl Exchange {
         let mut transcript = Transcript::new(role, policy, records);
         let read = history::read(&request, &mut transcript, &facts);
         // A history without a user message has no run: it is passed on as it is.
-        let run = transcript.run().cloned().unwrap_or_else(|| Run::unlimited(fallback, role));
-        let ids = call_ids(&request);
+        let (key, run, records) = transcript.into_parts();
+        let run = run.unwrap_or_else(|| Run::unlimited(fallback, role));
+        let ids = if role == Role::Engine { call_ids(&request) } else { BTreeSet::new() };
         let answer_tool = plan::answer_tool(&request, run.policy());
         let setting = plan::setting(&request, &run, &capability, &facts, answer_tool.as_deref());
-        let streams = request.stream;
+        let (streams, asked) = (request.stream, request.max_tokens.map(|max| max.value));
         let phase = if run.policy().observes() { &softland_core::Phase::Open } else { run.phase() };
         let mut ladder = Ladder::new(setting, phase);
         plan::tell(&read.newest, out);
         let next = ladder.first();
         let body = if read.splice.is_empty() { body } else { apply(&read.splice, body) };
-        let relay = Relay::new(role, streams, run.clone(), ids);
+        let run = Arc::new(run);
+        let relay = Relay::new(role, streams, Arc::clone(&run), ids);
         let mut exchange = Self {
             role,
             capability,
             output_maximum,
             body,
-            transcript,
+            asked,
+            key,
+            records,
             run,
             facts,
             ladder,
@@ -283,7 +292,8 @@ impl Exchange {
             Next::Pass => Show::All,
             Next::End { local: true, .. } => Show::Nothing,
             Next::End { .. } if self.ladder.landing().is_some() => Show::Answer,
-            Next::End { .. } if self.tail.is_empty() || class == Class::Answer => Show::All,
+            Next::End { .. } if self.tail.is_empty() => Show::All,
+            Next::End { .. } if class == Class::Answer => Show::Answer,
             Next::End { .. } => Show::Text,
             Next::Send { tail: Tail::Continue | Tail::Resume, .. } => Show::Text,
             Next::Send { .. } => Show::Nothing,
@@ -361,11 +371,12 @@ impl Exchange {
                 _ => Mode::Held { until_call: false },
             };
         }
+        let calls = plan::calls_pass(&self.run, self.role);
         match &self.next {
             Some(Next::Send { tail: Tail::Nudge(_) | Tail::ToolRefuse, .. }) => {
-                Mode::Held { until_call: true }
+                Mode::Held { until_call: calls }
             }
-            _ => Mode::Live { calls: plan::calls_pass(&self.run, self.role) },
+            _ => Mode::Live { calls },
         }
     }
 

@@ -14,7 +14,7 @@ use softland_core::policy::{Batch, Mode};
 use softland_core::{Ladder, Outcome};
 
 /// Seeds that failed once.
-const SEEDS: &[u64] = &[];
+const SEEDS: &[u64] = &[138, 371, 424, 824, 1243, 2226, 2810, 4885, 5425, 8904];
 
 /// What at least 1 % of the cases meet.
 const MUST_MEET: &[&str] = &[
@@ -30,7 +30,7 @@ const MUST_MEET: &[&str] = &[
     "signal cycle",
     "signal errors",
     "signal sweep",
-    "way empty",
+    "way no block",
     "way blank",
     "way thinking",
     "outcome answered",
@@ -94,6 +94,9 @@ fn case(seed: u64) -> BTreeSet<String> {
     let mut answered = 0;
     for _ in 0..40 {
         let policy = client.pinned_policy();
+        if dice.chance(2) {
+            client.vain = 1 + dice.roll(5);
+        }
         let reply = client.turn();
         if only_seed().is_some() {
             println!("{policy:?}\n{reply:?}");
@@ -129,7 +132,7 @@ fn case(seed: u64) -> BTreeSet<String> {
                     continue;
                 }
                 client.adopt(&reply);
-                client.run_tools(&mut dice, &reply);
+                client.run_tools(&reply);
             }
         }
     }
@@ -162,7 +165,8 @@ fn check_reply(client: &Client, reply: &Reply) {
     }
     assert!(reply.whole, "the message came to its end: {reply:#?}");
     let calls = reply.content.iter().filter(|b| b["type"] == "tool_use").count();
-    if reply.stop == "tool_use" {
+    // What the provider says of itself passes as it is, where it is all there is.
+    if reply.stop == "tool_use" && reply.upstream.len() > 1 {
         assert!(calls > 0, "tool_use without a call: {reply:#?}");
     }
     for block in &reply.content {

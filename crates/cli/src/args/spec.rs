@@ -64,7 +64,9 @@ fn run() -> Command {
         .max_term_width(100)
         .override_usage("softland run [OPTIONS] <AGENT.md> [PROMPT]")
         .disable_help_flag(true)
-        .arg(path("AGENT").value_name("AGENT.md").help("The agent file: Markdown with front matter"))
+        .arg(
+            path("AGENT").value_name("AGENT.md").help("The agent file: Markdown with front matter"),
+        )
         .arg(Arg::new("PROMPT").help("The question; - or a pipe without one reads standard input"))
         .next_help_heading(WHAT)
         .arg(
@@ -109,7 +111,11 @@ fn run() -> Command {
         .arg(flag("show-thinking").help("Show the model's thinking"))
         .arg(flag("verbose").short('v').help("Show usage per response and longer results"))
         .arg(
-            Arg::new("help").short('h').long("help").action(ArgAction::Help).help("Print this help"),
+            Arg::new("help")
+                .short('h')
+                .long("help")
+                .action(ArgAction::Help)
+                .help("Print this help"),
         );
     LATER_FLAGS.iter().fold(run, |run, name| run.arg(later(name)))
 }
@@ -134,12 +140,15 @@ fn sim() -> Command {
              as its model: reader, or looper@claude-opus-4-6.\nKeys: any key is taken, but \
              `invalid`, which is a 401. Nothing costs anything."
         ))
-        .arg(text("listen", "ADDR").help(format!(
-            "Address to listen on; port 0 takes a free one [default: {SIM_LISTEN}]"
-        )))
-        .arg(text("scenario", "NAME|FILE").help(format!(
-            "What the model does [default: {SIM_SCENARIO}]"
-        )))
+        .arg(
+            text("listen", "ADDR").help(format!(
+                "Address to listen on; port 0 takes a free one [default: {SIM_LISTEN}]"
+            )),
+        )
+        .arg(
+            text("scenario", "NAME|FILE")
+                .help(format!("What the model does [default: {SIM_SCENARIO}]")),
+        )
         .arg(
             flag("accept-foreign-signatures")
                 .help("Take thinking that was signed elsewhere, such as in recordings"),
@@ -201,8 +210,14 @@ fn value_name(key: &str) -> &'static str {
 /// The part of the help that a key stands in.
 pub(super) fn heading(key: &str) -> &'static str {
     match key {
-        "tool_calls_limit" | "tool_limits" | "turns_limit" | "result_chars_limit"
-        | "tokens_limit" | "cost_limit_usd" | "session_cost_limit_usd" | "time_limit" => "Limits",
+        "tool_calls_limit"
+        | "tool_limits"
+        | "turns_limit"
+        | "result_chars_limit"
+        | "tokens_limit"
+        | "cost_limit_usd"
+        | "session_cost_limit_usd"
+        | "time_limit" => "Limits",
         "countdown" | "countdown_from" | "warn_at" | "batch" | "landing" | "answer_tool"
         | "reserve_tokens" | "reserve_time" => "Landing",
         "empty_limit" | "stale_limit" | "repeat_limit" | "poll_limit" | "cycle_limit"

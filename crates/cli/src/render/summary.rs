@@ -18,7 +18,8 @@ pub(crate) fn summary(
     let style = if report.ended.outcome.is_done() { Style::Bold } else { Style::Bad };
     let width = width.max(MIN_WIDTH);
     let mut pieces = Vec::new();
-    for (style, items) in [(style, vec![how(report)]), (Style::Dim, taken(report, took, simulated))] {
+    for (style, items) in [(style, vec![how(report)]), (Style::Dim, taken(report, took, simulated))]
+    {
         for text in flow(&items, width) {
             pieces.push(Piece::note(style, text));
             pieces.push(Piece::note(Style::Plain, "\n"));
@@ -54,9 +55,7 @@ fn why(report: &Report) -> String {
         Reason::Final => "the model ended by itself".to_owned(),
         Reason::Refusal => "the model refused".to_owned(),
         Reason::Truncated => "the output was cut off again and again".to_owned(),
-        Reason::Provider => {
-            "the provider failed".to_owned()
-        }
+        Reason::Provider => "the provider failed".to_owned(),
         Reason::User => "by you".to_owned(),
         Reason::Empty => format!("the model's turns were empty ({limit})"),
         Reason::Stale | Reason::Repeat | Reason::Cycle | Reason::Errors => {
@@ -87,11 +86,7 @@ fn taken(report: &Report, took: Duration, simulated: bool) -> Vec<String> {
 fn tokens(usage: &UsageTotal) -> String {
     let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
     let cached = usage.cache_read.saturating_mul(100).checked_div(input).unwrap_or(0);
-    format!(
-        "{} tokens in ({cached}% cached), {} out",
-        grouped(input),
-        grouped(usage.output)
-    )
+    format!("{} tokens in ({cached}% cached), {} out", grouped(input), grouped(usage.output))
 }
 
 fn time(took: Duration) -> String {

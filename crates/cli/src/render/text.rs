@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn no_cut_line_is_wider_than_its_terminal() {
-        let texts = ["👩‍👩‍👧‍👦".repeat(30), "❤\u{fe0f}".repeat(40), "e\u{301}".repeat(500), "漢".repeat(90)];
+        let texts =
+            ["👩‍👩‍👧‍👦".repeat(30), "❤\u{fe0f}".repeat(40), "e\u{301}".repeat(500), "漢".repeat(90)];
         for text in texts {
             for width in 20..60 {
                 let cut = line(&text, width);

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use softland_agent::core::Reason;
 use softland_agent::core::policy::Policy;
 use softland_agent::{Event, EventKind, Report};
+use unicode_width::UnicodeWidthStr as _;
 
 use super::pieces::{Piece, Style, To};
 use super::text::{MIN_WIDTH, count, flow, grouped, harmless, line};
@@ -63,6 +64,8 @@ pub(crate) struct View {
     show: Show,
     width: usize,
     open: Open,
+    /// Something of the open text block was shown.
+    begun: bool,
     /// The stream whose line is not ended.
     unfinished: Option<To>,
     phase: Phase,
@@ -96,7 +99,10 @@ impl View {
         match &event.kind {
             EventKind::RunStart { agent, model, policy } => self.begin(agent, model, policy),
             EventKind::TurnStart { .. } => self.turn(event.turn),
-            EventKind::TextStart => self.block(Open::Text),
+            EventKind::TextStart => {
+                self.block(Open::Text);
+                self.begun = false;
+            }
             EventKind::TextDelta { text } => self.text(text),
             EventKind::ThinkingStart => self.thinking_start(),
             EventKind::ThinkingDelta { text } => self.thinking(text),
@@ -177,7 +183,7 @@ impl View {
         if let Open::Call { name, input } = std::mem::replace(&mut self.open, next) {
             self.end_line();
             let call = line(&format!("→ {name}"), self.width);
-            let room = self.width.saturating_sub(call.chars().count() + 1);
+            let room = self.width.saturating_sub(call.width() + 1);
             let input = if input.trim().is_empty() { "{}" } else { input.trim() };
             self.pieces.push(Piece::note(Style::Call, call));
             let input = if room < 2 { String::new() } else { format!(" {}", line(input, room)) };
@@ -198,12 +204,10 @@ impl View {
             self.end_line();
         }
         let shown = harmless(text);
-        // Blank text before anything is said would only move the first line down.
-        let shown = match self.unfinished {
-            None => shown.trim_start_matches('\n'),
-            Some(_) => shown.as_str(),
-        };
+        // Blank lines before the first word of a block would only move it down.
+        let shown = if self.begun { shown.as_str() } else { shown.trim_start_matches('\n') };
         if !shown.is_empty() {
+            self.begun = true;
             self.unfinished = if shown.ends_with('\n') { None } else { Some(To::Answer) };
             self.pieces.push(Piece::answer(shown));
         }

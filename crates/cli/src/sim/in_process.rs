@@ -39,9 +39,7 @@ impl InProcess {
 impl Transport for InProcess {
     async fn send(&self, request: Request) -> Result<Response, TransportError> {
         let mut headers = request.headers;
-        for (name, value) in
-            [("x-api-key", "simulated"), ("anthropic-version", "2023-06-01")]
-        {
+        for (name, value) in [("x-api-key", "simulated"), ("anthropic-version", "2023-06-01")] {
             headers.push((name.to_owned(), value.to_owned()));
         }
         let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);

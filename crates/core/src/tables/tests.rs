@@ -70,6 +70,7 @@ fn searched_tables_are_sorted_and_folded() {
         assert!(table.is_sorted_by(|a, b| a.word < b.word), "{table:?}");
         for row in table {
             assert_eq!(row.word, folded_string(row.word));
+            assert!(row.word.len() <= super::LONGEST);
         }
     }
     for table in [READERS, GIT_READERS, WRITERS] {

@@ -13,8 +13,8 @@ use softland_wire::anthropic::{
 };
 use softland_wire::json::Str;
 
-/// Bytes of a result's text that are looked at for exit codes, at each end.
-const EDGE: usize = 300;
+/// Bytes of a result's text that are looked at for exit codes, markers and lines, at each end.
+const EDGE: usize = lines::LINE_BYTES;
 
 /// What reading a history came to.
 pub(crate) struct Read {
@@ -150,34 +150,42 @@ impl ResultRead {
     }
 
     fn text(&mut self, text: Str<'_>) {
-        let json = identity::looks_like_json(text.raw());
-        let digest = if json {
-            let whole = text.unescape();
-            let error = |name| identity::member(&whole, name);
-            self.failed |= error("error")
-                .is_some_and(|value| !matches!(value, "null" | "" | "false"))
-                || error("isError") == Some("true");
-            identity::of_text(&whole, &tables::is_volatile_field)
+        let (head, tail) = (text.head(EDGE), text.tail(EDGE));
+        let digest = if identity::looks_like_json(text.raw()) {
+            let (digest, failed) = json_result(&text.unescape());
+            self.failed |= failed;
+            digest
         } else {
-            let edges = edges(text);
-            self.failed |= tables::exit_failed(&edges).unwrap_or(false);
+            self.failed |= edges_failed(text, &head, &tail);
             Digest::of(text.raw().as_bytes())
         };
         self.digest = Some(self.digest.map_or(digest, |before| before.then(digest)));
         self.chars += text.chars() as u64;
-        let head: String = text.iter().take(EDGE).collect();
         self.cleared = tables::is_cleared(&head);
-        self.lined = lines::ends_in_line(&text.tail(lines::LINE_BYTES));
+        self.lined = lines::ends_in_line(&tail);
     }
 }
 
-/// The first and the last lines of a text.
-fn edges(text: Str<'_>) -> Cow<'_, str> {
-    if text.raw().len() <= 2 * EDGE {
-        return text.unescape();
-    }
-    let head: String = text.iter().take(EDGE).collect();
-    Cow::Owned(head + "\n…\n" + &text.tail(EDGE))
+/// The digest of a result that looks like JSON, and whether it says that it failed.
+fn json_result(text: &str) -> (Digest, bool) {
+    let (mut error, mut flagged) = (false, false);
+    let mut seen = |key: &str, value: &str| match key {
+        "error" => error = !matches!(value, "null" | "" | "false"),
+        "isError" => flagged = value == "true",
+        _ => {}
+    };
+    let digest = identity::of_text_with(text, &tables::is_volatile_field, &mut seen);
+    (digest, error || flagged)
+}
+
+/// Whether the first or the last lines of a text say that a command failed.
+fn edges_failed(text: Str<'_>, head: &str, tail: &str) -> bool {
+    let failed = if text.raw().len() <= 2 * EDGE {
+        tables::exit_failed(&text.unescape())
+    } else {
+        tables::exit_failed(&[head, "\n…\n", tail].concat())
+    };
+    failed.unwrap_or(false)
 }
 
 fn assistant(request: &Request<'_>, message: &RequestMessage<'_>, transcript: &mut Transcript) {

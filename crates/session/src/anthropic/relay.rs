@@ -7,6 +7,7 @@
 mod show;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use softland_core::{Admission, Call, Role, Run};
 use softland_wire::anthropic::{
@@ -65,7 +66,7 @@ pub(crate) struct Relay {
     closing: Vec<u8>,
     /// Calls of the response under way, in order: shown id, name, whether the provider runs it.
     names: Vec<(String, String, bool)>,
-    run: Run,
+    run: Arc<Run>,
     ids: BTreeSet<String>,
     role: Role,
 }
@@ -79,7 +80,7 @@ pub(crate) struct Ended {
 impl Relay {
     /// `streams`: whether the client reads a stream. `ids`: call ids of the history, which a new
     /// call may not have.
-    pub(crate) fn new(role: Role, streams: bool, run: Run, ids: BTreeSet<String>) -> Self {
+    pub(crate) fn new(role: Role, streams: bool, run: Arc<Run>, ids: BTreeSet<String>) -> Self {
         Self {
             client: Client::new(role == Role::Gateway && streams),
             mode: Mode::Live { calls: true },
@@ -127,25 +128,21 @@ impl Relay {
     }
 
     fn frame(&mut self, frame: &Frame<'_>, out: &mut Out) -> Result<(), Broken> {
-        if frame.data.is_empty() {
-            self.client.pass(frame.raw, out);
-            return Ok(());
-        }
-        let Ok(event) = Wire::decode(frame.event, &frame.data) else {
-            // Not JSON: nothing that a client could read either, but the bytes are its own. Half
-            // an event is kept back until it is clear that nothing else follows.
-            if frame.cut {
+        let event = match Wire::decode(frame.event, &frame.data) {
+            Ok(event) if !frame.data.is_empty() => event,
+            // A comment, or no JSON: the bytes are the client's. Half a frame is kept back until
+            // it is clear that nothing else follows.
+            _ if frame.cut => {
                 self.closing.extend_from_slice(frame.raw);
-            } else {
-                self.client.pass(frame.raw, out);
+                return Ok(());
             }
-            return Ok(());
+            _ => {
+                self.client.pass(frame.raw, out);
+                return Ok(());
+            }
         };
         self.assembler.push(&event).map_err(Broken::Assemble)?;
-        let ends_holding = matches!(self.mode, Mode::Held { until_call: true })
-            && matches!(&event, Wire::BlockStart { block, .. }
-                if matches!(block.kind, BlockStartKind::ToolUse { server: false, .. }));
-        if ends_holding {
+        if self.mode == (Mode::Held { until_call: true }) && self.first_to_pass(&event) {
             self.mode = Mode::Live { calls: true };
             for (name, data, raw) in std::mem::take(&mut self.held) {
                 if let Ok(event) = Wire::decode(&name, &data) {
@@ -158,6 +155,21 @@ impl Relay {
             Mode::Live { .. } => self.live(&event, frame.raw, out),
         }
         Ok(())
+    }
+
+    /// Whether this is a call that passes, the first one of a held response. A call that is refused
+    /// again shows nothing: what stands before it is signed over a tail that is never shown.
+    fn first_to_pass(&mut self, event: &Wire<'_>) -> bool {
+        let Wire::BlockStart { block, .. } = event else { return false };
+        let BlockStartKind::ToolUse { name, server, .. } = block.kind else { return false };
+        self.names.push((String::new(), name.unescape().into_owned(), server));
+        // The answer tool's call waits for the verdict, as text does.
+        let answers = self.run.policy().answer_tool.as_deref() == Some(&*name.unescape());
+        let passes = !server && !answers && (self.role == Role::Engine || self.last_passes());
+        if passes {
+            self.names.clear();
+        }
+        passes
     }
 
     fn hold(&mut self, event: &Wire<'_>, frame: &Frame<'_>, out: &mut Out) {
@@ -180,7 +192,8 @@ impl Relay {
         match event {
             Wire::MessageStart(start) => self.client.head(start, raw, out),
             Wire::MessageDelta(_) | Wire::MessageStop => self.closing.extend_from_slice(raw),
-            // Whether an error shows depends on what else there is to say: see `close`.
+            // An error ends the message in the place of these; behind them it is of no message.
+            Wire::Error { .. } if !self.closing.is_empty() => {}
             Wire::Error { .. } => self.closing.extend_from_slice(raw),
             Wire::BlockStart { index, block } => {
                 let slot = self.open(block.kind);
@@ -221,22 +234,23 @@ impl Relay {
         let passes = match self.mode {
             Mode::Live { calls: false } => false,
             _ if self.role == Role::Engine || server => true,
-            _ => self.admissions().last().is_none_or(|admission| {
-                matches!(admission, Admission::Run | Admission::Answer | Admission::Server)
-            }),
+            _ => self.last_passes(),
         };
         Slot::call(shown_id, passes)
     }
 
-    /// What becomes of the calls so far. Later calls can only take from `batch = "none"`, whose
-    /// calls all wait ([`Mode::Live`] without calls).
-    fn admissions(&self) -> Vec<Admission> {
+    /// Whether the newest call passes, as far as the calls so far decide it. Later calls can only
+    /// take from `batch = "none"`, whose calls all wait ([`Mode::Live`] without calls).
+    fn last_passes(&self) -> bool {
         let calls: Vec<_> = self
             .names
             .iter()
             .map(|(_, name, server)| Call { id: "", name, input: "{}", server: *server })
             .collect();
-        self.run.admit(&calls)
+        let admissions = self.run.admit(&calls);
+        admissions.last().is_none_or(|admission| {
+            matches!(admission, Admission::Run | Admission::Answer | Admission::Server)
+        })
     }
 
     /// The id a call is shown under: its own, unless the engine has met it before or there is none.
@@ -278,7 +292,8 @@ impl Relay {
 
     /// Gives calls the ids they are shown under.
     fn rename(&mut self, message: &mut Message) {
-        let mut shown = std::mem::take(&mut self.names).into_iter().map(|(id, ..)| id);
+        let names = std::mem::take(&mut self.names);
+        let mut shown = names.into_iter().map(|(id, ..)| id).filter(|id| !id.is_empty());
         for block in &mut message.blocks {
             if let Block::ToolUse { id, .. } = block {
                 let own = shown.next();

@@ -84,7 +84,7 @@ pub(super) fn finish(
         exchange.relay.abandon(out);
         done.messages.clear();
     }
-    done.records = exchange.transcript.clone().into_records();
+    done.records = exchange.records.clone();
     done
 }
 
@@ -153,7 +153,7 @@ fn answer_locally(
         Ok(request) => local::answer(&request, &exchange.run, because.as_ref(), &said),
         Err(_) => String::from("[This answer is softland's, not the model's.]"),
     };
-    let key = exchange.transcript.key().unwrap_or(Digest::EMPTY).then(Digest::of(text.as_bytes()));
+    let key = exchange.key.unwrap_or(Digest::EMPTY).then(Digest::of(text.as_bytes()));
     let model = Request::scan(&exchange.body).map(|r| r.model.unescape().into_owned());
     let (id, model) = (format!("msg_softland_{key}"), model.unwrap_or_default());
     exchange.relay.close_local(&id, &model, &text, exchange.spent, out);

@@ -108,15 +108,20 @@ pub(super) fn as_observed(class: Class) -> Class {
 
 /// The body of the next request: the governed history, its tail, and what the rung changes.
 pub(super) fn upstream(exchange: &Exchange) -> Vec<u8> {
+    let rung = match &exchange.next {
+        Some(Next::Send { rung, .. }) => *rung,
+        _ => None,
+    };
+    let tokens = max_tokens(exchange);
+    let keeps_choice = !matches!(rung, Some(Rung::None | Rung::Respond));
+    if exchange.tail.is_empty() && keeps_choice && tokens.is_none() {
+        return exchange.body.clone();
+    }
     // It was scanned when the exchange began, and edited only in places that keep it whole.
     let Ok(request) = Request::scan(&exchange.body) else { return exchange.body.clone() };
     let mut splice = Splice::new();
     splice.append_messages(&request, &exchange.tail);
     let has_tools = request.tools.as_ref().is_some_and(|tools| !tools.list.is_empty());
-    let rung = match &exchange.next {
-        Some(Next::Send { rung, .. }) => *rung,
-        _ => None,
-    };
     match (rung, &exchange.answer_tool) {
         (Some(Rung::None), _) if has_tools => {
             splice.set_tool_choice(&request, r#"{"type":"none"}"#);
@@ -129,15 +134,15 @@ pub(super) fn upstream(exchange: &Exchange) -> Vec<u8> {
         }
         _ => {}
     }
-    if let Some(tokens) = max_tokens(exchange, &request) {
+    if let Some(tokens) = tokens {
         splice.set_max_tokens(&request, tokens);
     }
     splice.apply(&exchange.body).unwrap_or_else(|_| exchange.body.clone())
 }
 
 /// The output limit, where it has to differ from the client's.
-fn max_tokens(exchange: &Exchange, request: &Request<'_>) -> Option<u64> {
-    let asked = request.max_tokens.map(|max| max.value);
+fn max_tokens(exchange: &Exchange) -> Option<u64> {
+    let asked = exchange.asked;
     let most = exchange.output_maximum.unwrap_or(u64::MAX);
     let grown = asked.map(|asked| {
         let doubled = asked.saturating_mul(1 << exchange.grown.min(16));

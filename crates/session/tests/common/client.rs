@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use softland_core::policy::Policy;
-use softland_core::{Digest, Facts, Failure, Outcome, Pinned, Role, Signal, SignalKind};
+use softland_core::{Digest, Facts, Failure, Outcome, Pinned, Role, Signal};
 use softland_session::{Context, Event, Exchange, Intervention, Out, Step};
 use softland_sim::{Body, Config, Piece, Request, Scenario, Sim, Turn};
 use softland_wire::anthropic;
@@ -27,7 +27,10 @@ pub(crate) struct Client {
     pinned: Option<Policy>,
     /// The governed histories that went upstream, with how many client messages they hold.
     governed: Vec<(usize, Vec<u8>)>,
-    vain: u64,
+    /// How often the store says that this context was answered in vain.
+    pub(crate) vain: u64,
+    /// How this client writes results: as a string, as a part, as two.
+    shape: u64,
     now: u64,
 }
 
@@ -91,13 +94,17 @@ impl Client {
             pinned: None,
             governed: Vec::new(),
             vain: 0,
+            shape: dice.roll(4),
             now: 0,
         }
     }
 
     pub(crate) fn say(&mut self, text: &str) {
+        // Without an answer between, it is more of the same question.
+        if self.messages.last().is_none_or(|message| message["role"] == "assistant") {
+            self.pinned = None;
+        }
         self.messages.push(json!({"role": "user", "content": text}));
-        self.pinned = None;
     }
 
     /// The policy that the run under way was begun with.
@@ -157,13 +164,16 @@ impl Client {
         };
         self.records = done.records.clone();
         self.note(&out, done.ended.as_ref());
-        let hidden = upstream.len() > 1 && done.ended.is_none();
-        self.tainted |= hidden && !done.calls.is_empty();
+        if std::env::var_os("SOFTLAND_SEED").is_some() {
+            println!("{}\n{:?}", String::from_utf8_lossy(&out.bytes), done.ended);
+        }
         let mut reply = read(&out.bytes, self.streams);
+        let hidden = upstream.len() > 1 && done.ended.is_none();
+        self.tainted |= hidden && !reply.calls.is_empty();
         reply.sent = sent;
         reply.upstream = upstream;
         reply.outcome = done.ended.as_ref().map(|ended| ended.outcome);
-        self.vain = if done.local || done.ended.is_none() { 0 } else { self.vain };
+        self.vain = 0;
         reply
     }
 
@@ -176,6 +186,7 @@ impl Client {
         if response.status != 200 {
             return exchange.fail(Failure::Provider, out);
         }
+        self.note_way(&response.collect().0);
         let taken = match response.body {
             Body::Whole { bytes, .. } => exchange.whole(&bytes, out).is_ok(),
             Body::Stream(chunks) => {
@@ -189,6 +200,28 @@ impl Client {
         if !taken {
             exchange.fail(Failure::Provider, out);
         }
+    }
+
+    /// Which way of being empty a response is, if it is.
+    fn note_way(&mut self, bytes: &[u8]) {
+        if bytes.windows(12).any(|part| part == b"event: error") {
+            return;
+        }
+        let reply = read(bytes, self.streams);
+        let says = |block: &Value| {
+            block["type"] == "tool_use"
+                || block["text"].as_str().is_some_and(|text| !text.trim().is_empty())
+        };
+        if !reply.whole || reply.stop != "end_turn" || reply.content.iter().any(says) {
+            return;
+        }
+        let is = |kind: &str| reply.content.iter().any(|block| block["type"] == kind);
+        let way = match reply.content.len() {
+            0 => "no block",
+            _ if is("text") => "blank",
+            _ => "thinking",
+        };
+        self.seen.insert(format!("way {way}"));
     }
 
     /// Keeps a response in the history, as clients do.
@@ -207,17 +240,16 @@ impl Client {
         }
     }
 
-    /// Runs the calls; now and then a person speaks beside the results.
-    pub(crate) fn run_tools(&mut self, dice: &mut Dice, reply: &Reply) {
+    /// Runs the calls.
+    pub(crate) fn run_tools(&mut self, reply: &Reply) {
         let results = reply.calls.iter().enumerate().map(|(n, (id, name, input))| {
             let (text, failed) = hostile::tool_result(name, &input.to_string(), n as u64 * 7 + 1);
             let mut result = json!({"type": "tool_result", "tool_use_id": id, "is_error": failed});
-            result["content"] = match dice.roll(4) {
+            let part = |text: &str| json!({"type": "text", "text": text});
+            result["content"] = match self.shape {
                 0 if text.is_empty() => json!([]),
-                0 => json!([{"type": "text", "text": text}]),
-                1 if !text.is_empty() => {
-                    json!([{"type": "text", "text": "one"}, {"type": "text", "text": text}])
-                }
+                0 => json!([part(&text)]),
+                1 if !text.is_empty() => json!([part("one"), part(&text)]),
                 _ => json!(text),
             };
             result
@@ -253,9 +285,6 @@ impl Client {
             match event {
                 Event::Signal(Signal { signal, .. }) => {
                     self.seen.insert(format!("signal {}", signal.word()));
-                    if *signal == SignalKind::Stale {
-                        self.vain = 0;
-                    }
                 }
                 Event::Intervention { intervention, .. } => {
                     let rungs = [Intervention::Refuse, Intervention::None, Intervention::Respond];

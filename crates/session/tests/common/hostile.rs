@@ -56,6 +56,7 @@ pub(crate) enum Mood {
     Sweeping,
     Silent,
     Cut,
+    Curt,
     Working,
 }
 
@@ -71,6 +72,7 @@ const MOODS: &[Mood] = &[
     Mood::Sweeping,
     Mood::Silent,
     Mood::Cut,
+    Mood::Curt,
     Mood::Working,
     Mood::Working,
 ];
@@ -128,6 +130,13 @@ fn turn(dice: &mut Dice, mood: Mood, n: u64, base: u64) -> Turn {
                 2 => parts.push(Part::tool("grep", format!(r#"{{"pattern":"{n}"}}"#))),
                 _ => {}
             }
+            None
+        }
+        Mood::Curt => {
+            parts.push(match dice.roll(3) {
+                0 => Part::tool("grep", format!(r#"{{"pattern":"{n}"}}"#)),
+                _ => Part::text(dice.pick(&["ok", "Done.", "Yes"])),
+            });
             None
         }
         Mood::Cut => {

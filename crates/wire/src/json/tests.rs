@@ -56,6 +56,30 @@ fn the_tail_of_a_string_begins_at_a_character() {
 }
 
 #[test]
+fn the_head_of_a_string_ends_at_a_character() {
+    assert_eq!(string(r#""abc\nd""#).head(3), "abc");
+    assert_eq!(string(r#""abc\nd""#).head(4), "abc\n");
+    assert_eq!(string(r#""abc\nd""#).head(5), "abc\n");
+    assert_eq!(string(r#""abc\nd""#).head(99), "abc\nd");
+    assert_eq!(string(r#""a\ud83d\ude00b""#).head(2), "a😀");
+    assert_eq!(string(r#""aé""#).head(2), "a");
+    assert_eq!(string(r#""""#).head(2), "");
+}
+
+#[test]
+fn characters_are_counted_as_they_would_be_read() {
+    for json in [
+        r#""""#,
+        r#""plain é""#,
+        r#""a\nb\"c\\""#,
+        r#""C:\\users""#,
+        r#""\u00e9\ud83d\ude00\ud83d \\u00e9 é\n""#,
+    ] {
+        assert_eq!(string(json).chars(), string(json).unescape().chars().count(), "{json}");
+    }
+}
+
+#[test]
 fn plain_text_needs_no_escape() {
     assert_eq!(Str::plain("message_stop").unwrap(), "message_stop");
     for bad in ["a\"b", "a\\b", "a\nb"] {

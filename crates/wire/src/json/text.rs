@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt};
 
-use memchr::{memchr, memchr_iter};
+use memchr::{memchr, memchr_iter, memmem};
 
 /// A JSON string as it stands in the text: the bytes between the quotes, already checked.
 ///
@@ -62,7 +62,7 @@ impl<'a> Str<'a> {
             return;
         }
         let mut rest = self.raw;
-        while let Some(at) = memchr(b'\\', rest.as_bytes()) {
+        while let Some(at) = backslash(rest.as_bytes()) {
             let (plain, escape) = rest.split_at(at);
             out.push_str(plain);
             let (c, after) = read_escape(escape);
@@ -82,8 +82,10 @@ impl<'a> Str<'a> {
     #[must_use]
     pub fn chars(&self) -> usize {
         let written = self.raw.chars().count();
-        if !self.is_escaped() {
-            return written;
+        // Every escape stands for one character, and all but `\u…` are written with two. What
+        // only looks like one (`\\u`) costs the slow count and nothing else.
+        if memmem::find(self.raw.as_bytes(), b"\\u").is_none() {
+            return written - self.escapes;
         }
         let mut saved = 0;
         let mut from = 0;
@@ -98,6 +100,29 @@ impl<'a> Str<'a> {
             from = at + length;
         }
         written - saved
+    }
+
+    /// The beginning of the unescaped string: what the first `bytes` bytes as written mean. An
+    /// escape that begins in them is read whole, a character that they cut is left out.
+    #[must_use]
+    pub fn head(&self, bytes: usize) -> String {
+        let mut out = String::with_capacity(bytes.min(self.raw.len()));
+        let mut rest = self.raw;
+        let mut room = bytes;
+        while room > 0 {
+            let plain = rest.get(..rest.floor_char_boundary(room)).unwrap_or_default();
+            let Some(at) = memchr(b'\\', plain.as_bytes()) else {
+                out.push_str(plain);
+                break;
+            };
+            let (plain, escape) = rest.split_at(at);
+            let (c, after) = read_escape(escape);
+            out.push_str(plain);
+            out.push(c);
+            room = room.saturating_sub(rest.len() - after.len());
+            rest = after;
+        }
+        out
     }
 
     /// The end of the unescaped string: what the last `bytes` bytes as written mean. Where that
@@ -194,6 +219,15 @@ impl Iterator for Chars<'_> {
         self.rest = rest;
         Some(c)
     }
+}
+
+/// The first backslash. Escapes come in swarms (JSON within JSON), where a call into the vectorised
+/// search costs more than the few bytes between them.
+#[inline]
+fn backslash(bytes: &[u8]) -> Option<usize> {
+    const NEAR: usize = 16;
+    let near = bytes.iter().take(NEAR).position(|&byte| byte == b'\\');
+    near.or_else(|| memchr(b'\\', bytes.get(NEAR..)?).map(|at| at + NEAR))
 }
 
 /// Reads the escape at the start of `text`, which begins with a backslash and was checked.

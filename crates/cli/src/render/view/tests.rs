@@ -1,1 +1,262 @@
+use super::*;
+use softland_agent::core::{Because, Ended, Evidence, Outcome};
+use softland_agent::{AnsweredBy, UsageTotal};
 
+fn event(turn: u64, kind: EventKind) -> Event {
+    Event { v: 1, seq: 0, ts: String::new(), run: String::new(), turn, kind }
+}
+
+fn begin(limit: Option<u64>) -> EventKind {
+    let policy = Policy { tool_calls_limit: limit, ..Policy::default() };
+    let (agent, model) = ("tester".to_owned(), "sim/reader".to_owned());
+    EventKind::RunStart { agent, model, policy: Box::new(policy) }
+}
+
+fn turn() -> EventKind {
+    EventKind::TurnStart { turns_limit: None }
+}
+
+fn text(text: &str) -> Vec<EventKind> {
+    vec![
+        EventKind::TextStart,
+        EventKind::TextDelta { text: text.to_owned() },
+        EventKind::BlockStop { index: 0 },
+    ]
+}
+
+fn call(name: &str, input: &str) -> Vec<EventKind> {
+    let id = name.to_owned();
+    vec![
+        EventKind::ToolStart { id: id.clone(), name: name.to_owned() },
+        EventKind::ToolInputDelta { id, partial_json: input.to_owned() },
+        EventKind::BlockStop { index: 1 },
+    ]
+}
+
+fn ran(name: &str, ok: bool, content: &str) -> Vec<EventKind> {
+    let (id, name) = (name.to_owned(), name.to_owned());
+    let input = serde_json::Value::Null;
+    vec![
+        EventKind::ToolExecute { id: id.clone(), name: name.clone(), input },
+        EventKind::ToolResult { id, name, ok, content: content.to_owned(), ms: 7 },
+    ]
+}
+
+fn did(intervention: &'static str, used: u64, text: &str) -> EventKind {
+    let because = Some(Because::count(Reason::ToolCalls, used, 2));
+    EventKind::Intervention { intervention, because, text: Some(text.to_owned()) }
+}
+
+fn report(outcome: Outcome, answer: Option<&str>) -> Box<Report> {
+    Box::new(Report {
+        ended: Ended::plain(outcome, Reason::Final),
+        answer: answer.map(str::to_owned),
+        answered_by: answer.map(|_| AnsweredBy::Model),
+        turns: 1,
+        tool_calls: 0,
+        usage: UsageTotal::default(),
+        cost_usd: None,
+        failure: None,
+    })
+}
+
+fn done(answer: &str) -> EventKind {
+    EventKind::Done { report: report(Outcome::Answered, Some(answer)) }
+}
+
+/// Both streams as one terminal shows them.
+fn terminal(show: Show, width: usize, kinds: Vec<EventKind>) -> String {
+    all(show, width, kinds).into_iter().map(|piece| piece.text).collect()
+}
+
+fn all(show: Show, width: usize, kinds: Vec<EventKind>) -> Vec<Piece> {
+    let mut view = View::new(show, width);
+    kinds.into_iter().flat_map(|kind| view.event(&event(1, kind))).collect()
+}
+
+fn of(to: To, pieces: &[Piece]) -> String {
+    pieces.iter().filter(|piece| piece.to == to).map(|piece| piece.text.as_str()).collect()
+}
+
+const STREAM: Show = Show { stream_text: true, thinking: false, verbose: false };
+const PIPED: Show = Show { stream_text: false, thinking: false, verbose: false };
+
+fn a_run() -> Vec<EventKind> {
+    [
+        vec![begin(Some(2)), turn()],
+        text("I will look."),
+        call("grep", "{\"pattern\":\"x\"}"),
+        call("list_dir", "{\"path\":\".\"}"),
+        ran("grep", true, "a:1:x\nb:2:x\nc:3:x\nd:4:x\ne:5:x\nf:6:x\n"),
+        ran("list_dir", false, "`.` is not a folder"),
+        vec![
+            did("countdown", 1, "1 tool call remaining"),
+            did("ask", 2, "Tool call limit reached (2 of 2). Answer now."),
+            turn(),
+        ],
+        text("It is x."),
+        vec![done("It is x.")],
+    ]
+    .concat()
+}
+
+#[test]
+fn a_terminal_shows_everything_in_block_order() {
+    assert_eq!(
+        terminal(STREAM, 60, a_run()),
+        "\
+tester · sim/reader · tool_calls_limit 2
+turn 1 · 0 of 2 tool calls
+I will look.
+→ grep {\"pattern\":\"x\"}
+→ list_dir {\"path\":\".\"}
+  grep · 7 ms
+  │ a:1:x
+  │ b:2:x
+  │ c:3:x
+  │ d:4:x
+  … 2 more lines
+  list_dir failed · 7 ms
+  │ `.` is not a folder
+  » countdown [tool_calls: 1 of 2] 1 tool call remaining
+  » ask [tool_calls: 2 of 2] Tool call limit reached (2 of …
+turn 1 · landing · 2 of 2 tool calls
+It is x.
+"
+    );
+}
+
+#[test]
+fn a_pipe_gets_the_answer_alone_and_the_notes_get_the_rest() {
+    let pieces = all(PIPED, 60, a_run());
+    assert_eq!(of(To::Answer, &pieces), "It is x.\n");
+    let notes = of(To::Notes, &pieces);
+    assert!(notes.contains("\nI will look.\n→ grep "), "{notes}");
+    assert!(!notes.contains("It is x"), "{notes}");
+}
+
+#[test]
+fn no_note_is_wider_than_a_narrow_terminal() {
+    for width in [0, 20, 33, 47, 60] {
+        let pieces = all(PIPED, width, a_run());
+        for line in of(To::Notes, &pieces).lines() {
+            assert!(line.width() <= width.max(MIN_WIDTH), "{width}: {line}");
+        }
+    }
+    let narrow = terminal(STREAM, 24, a_run());
+    assert!(narrow.contains("\n  » countdown 1 tool ca…\n"), "{narrow}");
+    assert!(narrow.contains("\nturn 1 · landing\n2 of 2 tool calls\n"), "{narrow}");
+}
+
+#[test]
+fn escapes_of_models_and_tools_reach_no_terminal() {
+    let evil = "\u{1b}]0;owned\u{7}\u{1b}[2J";
+    let kinds = [
+        vec![begin(None), turn()],
+        text(evil),
+        call(evil, evil),
+        ran(evil, true, evil),
+        vec![
+            EventKind::Signal {
+                signal: "repeat",
+                evidence: Evidence { call: Some(evil.to_owned()), ..Evidence::default() },
+            },
+            EventKind::Error { message: evil.to_owned(), report: report(Outcome::Failed, None) },
+        ],
+    ]
+    .concat();
+    for show in [STREAM, PIPED] {
+        let shown = terminal(show, 80, kinds.clone());
+        assert!(!shown.contains(['\u{1b}', '\u{7}']), "{shown:?}");
+        assert!(shown.contains("␛]0;owned␇"), "{shown}");
+    }
+}
+
+#[test]
+fn a_pipe_gets_the_answers_own_bytes() {
+    let answer = "a\u{1b}[1mb\tc\r\nd";
+    let pieces =
+        all(PIPED, 80, [vec![begin(None), turn()], text(answer), vec![done(answer)]].concat());
+    assert_eq!(of(To::Answer, &pieces), format!("{answer}\n"));
+}
+
+#[test]
+fn text_before_a_call_ends_its_line() {
+    let kinds = [
+        vec![begin(None), turn()],
+        text("now"),
+        call("grep", ""),
+        text("then"),
+        vec![done("then")],
+    ];
+    let shown = terminal(STREAM, 80, kinds.concat());
+    assert!(shown.ends_with("turn 1\nnow\n→ grep {}\nthen\n"), "{shown}");
+}
+
+#[test]
+fn blank_lines_stay_within_a_text_and_go_before_it() {
+    let deltas =
+        ["\n", "\nfirst\n", "\nsecond"].map(|text| EventKind::TextDelta { text: text.to_owned() });
+    let answer = "first\n\nsecond";
+    let kinds =
+        [vec![begin(None), turn(), EventKind::TextStart], deltas.to_vec(), vec![done(answer)]];
+    let shown = terminal(STREAM, 80, kinds.concat());
+    assert!(shown.ends_with("turn 1\nfirst\n\nsecond\n"), "{shown:?}");
+}
+
+#[test]
+fn an_answer_that_was_no_text_is_shown_all_the_same() {
+    let kinds =
+        [vec![begin(None), turn()], call("respond", "{\"answer\":\"42\"}"), vec![done("42")]];
+    let shown = terminal(STREAM, 80, kinds.concat());
+    assert!(shown.ends_with("→ respond {\"answer\":\"42\"}\n42\n"), "{shown}");
+}
+
+#[test]
+fn a_failed_run_marks_its_text_as_partial() {
+    let failure = EventKind::Error {
+        message: "the connection broke".to_owned(),
+        report: report(Outcome::Failed, None),
+    };
+    let kinds = [vec![begin(None), turn()], text("half an ans"), vec![failure]].concat();
+    let wanted =
+        "half an ans\nthe text above is partial, not an answer\nerror: the connection broke\n";
+    assert!(terminal(STREAM, 80, kinds.clone()).ends_with(wanted));
+    let pieces = all(PIPED, 80, kinds);
+    assert_eq!(of(To::Answer, &pieces), "");
+    assert!(of(To::Notes, &pieces).ends_with(wanted));
+}
+
+#[test]
+fn thinking_is_shown_when_asked_for_and_ends_its_line() {
+    let thinking = vec![
+        EventKind::ThinkingStart,
+        EventKind::ThinkingDelta { text: "let me".to_owned() },
+        EventKind::ThinkingDelta { text: " see".to_owned() },
+        EventKind::BlockStop { index: 0 },
+    ];
+    let kinds = [vec![begin(None), turn()], thinking, text("yes"), vec![done("yes")]].concat();
+    let shown = terminal(Show { thinking: true, ..STREAM }, 80, kinds.clone());
+    assert!(shown.ends_with("turn 1\nthinking: let me see\nyes\n"), "{shown}");
+    assert!(!terminal(STREAM, 80, kinds).contains("let me"));
+}
+
+#[test]
+fn a_tools_own_limit_is_no_landing() {
+    let refused = EventKind::Intervention {
+        intervention: "refuse",
+        because: Some(Because::count(Reason::Tool("grep".to_owned()), 5, 5)),
+        text: Some("grep: limit of 5 reached; other tools remain".to_owned()),
+    };
+    let shown = terminal(STREAM, 80, vec![begin(None), turn(), refused, turn()]);
+    assert!(!shown.contains("landing"), "{shown}");
+}
+
+#[test]
+fn long_inputs_and_results_are_bounded() {
+    let long = "x".repeat(1 << 20);
+    let kinds = [vec![begin(None), turn()], call("grep", &long), ran("grep", true, &long)].concat();
+    let shown = terminal(STREAM, 80, kinds);
+    assert!(shown.len() < 600, "{} bytes", shown.len());
+    assert!(shown.lines().all(|line| line.width() <= 80));
+}
