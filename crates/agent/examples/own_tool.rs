@@ -1,6 +1,8 @@
 //! An agent with one tool of its own, and a limit at which it lands. It runs on the simulator;
 //! with a transport to a provider (`softland_agent::http`) nothing else changes.
 
+#![expect(clippy::print_stdout, reason = "an example prints")]
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};

@@ -3,7 +3,15 @@
 //!
 //! `SOFTLAND_CASES` sets the number of cases. A seed that once failed stays in `SEEDS`.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "in test helpers to panic is to fail the test"
+)]
+
 mod common;
+#[allow(dead_code, clippy::allow_attributes, reason = "shared with the session's adversary")]
 #[path = "../../session/tests/common/hostile.rs"]
 mod hostile;
 
@@ -15,9 +23,10 @@ use common::{Counting, SimTransport, agent};
 use hostile::{Dice, MODELS, THOUGHT, TOOLS};
 use serde_json::Value;
 use softland_agent::core::policy::{Batch, Landing, Policy};
-use softland_agent::core::{Ladder, Outcome};
+use softland_agent::core::{Ladder, Outcome, models};
 use softland_agent::{Agent, AnsweredBy, Conversation, Event, EventKind, Report, ToolOutput};
 use softland_session::wire::anthropic::Request;
+use softland_sim::{Config, Scenario};
 
 /// Seeds that failed once.
 const SEEDS: &[u64] = &[7, 41, 58, 87, 334, 535, 586, 973, 1702, 4128];
@@ -61,6 +70,9 @@ fn every_run_lands() {
     }
 }
 
+/// A model that no table lists.
+const UNLISTED: &str = "mystery-7-large";
+
 /// What at least 1 % of the cases meet.
 const MUST_MEET: &[&str] = &[
     "rung ask",
@@ -89,8 +101,13 @@ fn case(seed: u64) -> BTreeSet<String> {
     let mut dice = Dice::new(seed);
     let (mood, turns) = hostile::script(&mut dice);
     let length = turns.len() as u64;
-    let transport = SimTransport::scripted(turns);
     let model = dice.pick(MODELS);
+    // A model that no table lists has the rules of one that it does not know.
+    let unlisted = dice.chance(15);
+    let mut config = Config::new(Scenario::Scripted(turns));
+    config.aliases = vec![(UNLISTED.to_owned(), model.to_owned())];
+    let transport = SimTransport::new(config);
+    let model = if unlisted { UNLISTED } else { model };
     let policy = hostile::policy(&mut dice);
     if std::env::var_os("SOFTLAND_SEED").is_some() {
         println!("{model} {policy:#?} {mood:?}");
@@ -98,6 +115,8 @@ fn case(seed: u64) -> BTreeSet<String> {
     }
     let ran: Arc<AtomicU64> = Arc::default();
     let mut under_test = agent(&transport, &format!("anthropic/{model}"));
+    // Without a table's price a money limit is refused before anything is sent.
+    under_test.options.price = Some(models::all()[0].price);
     under_test.options.show_thinking = dice.chance(50);
     under_test.policy = policy.clone();
     let tools: Vec<_> = TOOLS.iter().map(|tool| (*tool, Arc::<AtomicU64>::default())).collect();
@@ -132,7 +151,10 @@ fn case(seed: u64) -> BTreeSet<String> {
     let apart =
         !first.0.ended.outcome.is_done() || answer_tool(&policy) != answer_tool(&under_test.policy);
     check_prefixes(&transport, apart.then_some(requests));
-    assert_eq!(transport.sim.refused(), 0, "refused: {:?}", transport.sim.stats().refusals);
+    // One 400 per rung at most where nobody lists the model, none where somebody does.
+    let most = if unlisted { 2 } else { 0 };
+    let refused = transport.sim.refused();
+    assert!(refused <= most, "refused: {:?}", transport.sim.stats().refusals);
     seen
 }
 

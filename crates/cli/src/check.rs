@@ -23,7 +23,7 @@ pub(crate) fn run(args: &CheckArgs, writer: &mut Writer) -> Result<ExitCode, Fai
     if problems.is_empty() { Ok(ExitCode::SUCCESS) } else { Err(Failure::all(problems)) }
 }
 
-fn check(file: &Path, writer: &mut Writer) -> Vec<String> {
+fn check(file: &Path, writer: &Writer) -> Vec<String> {
     match file.extension().and_then(|extension| extension.to_str()) {
         Some("md") => {
             let (agent, warnings) = AgentFile::load(file);

@@ -204,7 +204,6 @@ fn what_comes_back_is_no_stream() {
         ("text/event-stream", "<html><body>Welcome to the captive portal</body></html>"),
         ("text/html", "<html><body>Welcome to the captive portal</body></html>"),
         ("application/json", "{\"hello\": \"world\"}"),
-        ("text/event-stream", ""),
     ] {
         let provider = Provider::raw(format!(
             "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
@@ -214,7 +213,17 @@ fn what_comes_back_is_no_stream() {
         assert!(said.stdout.is_empty(), "{kind} {body}");
         assert!(!said.stderr.contains("panicked"), "{}", said.stderr);
     }
+}
+
+#[test]
+fn what_answers_speaks_no_http() {
     Provider::raw("SSH-2.0-OpenSSH_9.6\r\n").asked().status(4).says("broke");
+}
+
+#[test]
+fn a_stream_without_a_byte() {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 0\r\n\r\n";
+    Provider::raw(head).asked().status(4).says("error: ");
 }
 
 #[test]

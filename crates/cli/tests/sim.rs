@@ -1,9 +1,11 @@
 //! `softland sim` from outside, and `softland run` against it.
 
+#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+
 mod support;
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use support::*;
 
@@ -90,8 +92,7 @@ fn scenarios_come_from_files_too() {
 fn it_stops_when_told() {
     for signal in ["INT", "TERM"] {
         let mut sim = Sim::start(&[]);
-        let id = sim.child.id().to_string();
-        Command::new("kill").args(["-s", signal, &id]).output().unwrap();
+        kill(sim.child.id(), signal);
         assert_eq!(sim.child.wait().unwrap().code(), Some(0), "SIG{signal}");
     }
 }

@@ -37,6 +37,8 @@ pub struct ToolResult<'a> {
     pub chars: u64,
     /// Whether the call failed.
     pub failed: bool,
+    /// Whether it says that what was asked about still runs: then the call polls.
+    pub unfinished: bool,
     /// Whether the client has replaced the content by a constant marker.
     pub cleared: bool,
     /// Whether it already ends in a line of softland's.

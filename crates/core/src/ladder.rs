@@ -238,6 +238,11 @@ impl Ladder {
         Self::end(Ended::plain(Outcome::Failed, Reason::Provider), false)
     }
 
+    /// The nudge that [`Tail::Nudge`] asks for cannot be given: softland answers.
+    pub fn unanswered(&mut self, because: &Because) -> Next {
+        self.local(because)
+    }
+
     /// A limit was reached while a request was under way, which was given up for it.
     pub fn expired(&mut self, because: Because) -> Next {
         if self.landing.is_some() {
@@ -328,10 +333,8 @@ impl Ladder {
     }
 
     fn take(&mut self, rung: Rung, tail: Tail) -> Next {
-        if !self.setting.affordable {
-            if let Some(because) = self.landing.clone() {
-                return self.local(&because);
-            }
+        if let Some(because) = self.landing.clone().filter(|_| !self.setting.affordable) {
+            return self.local(&because);
         }
         self.rung = Some(rung);
         Next::Send { rung: Some(rung), tail, grow: false }

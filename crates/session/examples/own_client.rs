@@ -1,6 +1,8 @@
 //! A program that keeps its own HTTP client and loop, and lets `session` govern each request and
 //! response. `post` is where the HTTP client stands; here it asks the simulator.
 
+#![expect(clippy::print_stdout, reason = "an example prints")]
+
 use serde_json::{Value, json};
 use softland_session::core::Role;
 use softland_session::core::policy::Policy;

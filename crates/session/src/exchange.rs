@@ -19,7 +19,7 @@ use softland_core::models::{
 use softland_core::policy::Policy;
 use softland_core::{
     Admission, Because, Class, Digest, Ended, Facts, Failure, Ladder, Next, Outcome, Pinned,
-    Reason, Role, Run, Rung, Tail, Transcript, classify,
+    Reason, Role, Run, Rung, Tail, Text, Transcript, classify,
 };
 use softland_wire::anthropic::{
     BlockKind, Content, End, Message, Request, RequestError, Splice, Tokens,
@@ -273,11 +273,18 @@ impl Exchange {
             _ => None,
         });
         let because = refused.filter(|_| !passes && !self.run.policy().observes());
-        let text = !self.pieces.trim().is_empty() || !finished.text.is_blank();
+        let text = !Text::of(&self.pieces).is_blank() || !finished.text.is_blank();
         let class = if self.run.policy().observes() { plan::as_observed(class) } else { class };
-        let next = self.ladder.answered(class, because.as_ref(), text);
+        let next = match self.ladder.answered(class, because.as_ref(), text) {
+            Next::Send { tail: Tail::Nudge(because), .. } if self.is_bare_again(&message) => {
+                self.ladder.unanswered(&because)
+            }
+            next => next,
+        };
         let show = self.show(class, &next);
-        let admissions = if self.role == Role::Engine { Vec::new() } else { admissions };
+        // The engine shows its own calls as they come, whatever becomes of them.
+        let all = self.role == Role::Engine && show == Show::All;
+        let admissions = if all { Vec::new() } else { admissions };
         self.relay.settle(&message, show, &admissions, out);
         if show != Show::Nothing {
             self.shown_output = self.shown_output.saturating_add(message.usage.tokens.output);
@@ -351,9 +358,7 @@ impl Exchange {
     }
 
     fn nudge(&mut self, message: &Message, because: &Because, out: &mut Out) {
-        let thinking = plan::thinking(&self.body);
-        let has_thinking = turn::finished(message).hidden;
-        let mut form = self.capability.nudge(thinking, has_thinking);
+        let mut form = self.nudge_form(message);
         // Two system messages in a row are not accepted everywhere; the pair is.
         if form == Nudge::MidSystem && !self.tail.is_empty() {
             form = Nudge::Pair;
@@ -361,6 +366,16 @@ impl Exchange {
         self.nudged_bare |= form == Nudge::BareUser;
         self.tail.extend(tail::nudge(message, form));
         plan::tell_empty(self.run.used().turns + 1, because, out);
+    }
+
+    fn nudge_form(&self, message: &Message) -> Nudge {
+        let has_thinking = turn::finished(message).hidden;
+        self.capability.nudge(plan::thinking(&self.body), has_thinking)
+    }
+
+    /// The bare user message comes once: a second one would merge with it.
+    fn is_bare_again(&self, message: &Message) -> bool {
+        self.nudged_bare && self.nudge_form(message) == Nudge::BareUser
     }
 
     /// How the next response is shown.

@@ -1,7 +1,7 @@
 //! The answer that softland gives where the model gives none. It says whose it is, which limit
 //! was reached, what was done and what was gathered.
 
-use softland_core::{Because, Limit, Reason, Run, lines};
+use softland_core::{Because, Limit, Reason, Run, Text, lines};
 use softland_wire::anthropic::{BlockKind, Content, Request, ResultContent};
 
 /// Characters of each result that are shown.
@@ -29,7 +29,7 @@ pub(crate) fn answer(
     }
     text.push_str(&format!(" in {}.", count(used.turns + 1, "turn")));
     let said = said.replace(lines::NO_ANSWER, "");
-    if !said.trim().is_empty() {
+    if !Text::of(&said).is_blank() {
         text.push_str("\n\nThe model's last words, incomplete:\n");
         text.push_str(&shortened(said.trim(), SAID));
     }

@@ -4,6 +4,8 @@
 //!
 //! `SOFTLAND_CASES` sets the number of cases. A seed that once failed stays in `SEEDS`.
 
+#![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
+
 mod common;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -109,7 +109,7 @@ impl Conversation {
     pub(super) fn shown_before(&mut self, head: &Value, bound: bool) {
         let head = Digest::of(head.to_string().as_bytes());
         if bound && self.head.is_some_and(|known| known != head) {
-            self.messages.iter_mut().for_each(|message| drop_thinking(message));
+            self.messages.iter_mut().for_each(drop_thinking);
         }
         self.head = Some(head);
     }
@@ -226,19 +226,19 @@ impl UnderWay<'_> {
                 })
             })
             .collect();
-        if let Some(name) = &self.setup.policy.answer_tool {
-            if self.agent.tools.get(name).is_none() {
-                tools.push(json!({
-                    "name": name,
-                    "description": "Gives the final answer. Call it once, when you are done.",
-                    "input_schema": {
-                        "type": "object",
-                        "properties": {"answer": {"type": "string", "description": "the answer"}},
-                        "required": ["answer"],
-                    },
-                }));
-            }
-        }
+        let undeclared = |name: &&String| self.agent.tools.get(name).is_none();
+        let answer_tool = self.setup.policy.answer_tool.as_ref().filter(undeclared);
+        tools.extend(answer_tool.map(|name| {
+            json!({
+                "name": name,
+                "description": "Gives the final answer. Call it once, when you are done.",
+                "input_schema": {
+                    "type": "object",
+                    "properties": {"answer": {"type": "string", "description": "the answer"}},
+                    "required": ["answer"],
+                },
+            })
+        }));
         tools
     }
 }

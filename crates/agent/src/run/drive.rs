@@ -1,5 +1,7 @@
 //! One exchange over a transport: send what it says, feed it what comes, until it is done.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use softland_session::core::{Because, Ended, Failure, Limit, Millis, Outcome, Phase, Reason, Run};
@@ -145,13 +147,20 @@ impl UnderWay<'_> {
 
     /// Until when the request under way may take; a landing has the whole limit.
     fn deadline(&self, exchange: &Exchange) -> Option<Instant> {
+        match (exchange.rung(), exchange.run().phase()) {
+            (None, Phase::Open) => self.exploring_ends(),
+            _ => {
+                let limit = self.setup.policy.time_limit?;
+                Some(self.meter.began() + Duration::from_millis(limit.0))
+            }
+        }
+    }
+
+    /// When the run's time is over, but for what is held back for its answer.
+    pub(super) fn exploring_ends(&self) -> Option<Instant> {
         let limit = self.setup.policy.time_limit?;
-        let reserve = match (exchange.rung(), exchange.run().phase()) {
-            (None, Phase::Open) => self.setup.policy.reserve_time.0.min(limit.0 / 2),
-            _ => 0,
-        };
-        let within = std::time::Duration::from_millis(limit.0 - reserve);
-        Some(self.meter.began() + within)
+        let reserve = self.setup.policy.reserve_time.0.min(limit.0 / 2);
+        Some(self.meter.began() + Duration::from_millis(limit.0 - reserve))
     }
 
     fn time_is_up(&self, run: &Run) -> Option<Because> {
@@ -196,7 +205,7 @@ fn tell(
     }
 }
 
-async fn until(deadline: Option<Instant>) {
+pub(super) async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,

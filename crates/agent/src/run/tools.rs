@@ -7,8 +7,9 @@ use futures_util::stream::FuturesOrdered;
 use serde_json::Value;
 use softland_session::Pending;
 use softland_session::core::{Admission, Because, Reason, lines};
+use tokio_util::sync::CancellationToken;
 
-use super::UnderWay;
+use super::{Agent, UnderWay, drive};
 use crate::event::EventKind;
 use crate::tool::{ToolCall, ToolOutput};
 
@@ -26,14 +27,13 @@ impl UnderWay<'_> {
         for call in calls.iter().filter(|call| call.admission.runs()) {
             self.tell_execute(call);
         }
-        let agent = self.agent;
-        let cancel = self.cancel;
+        let (agent, cancel, until) = (self.agent, self.cancel, self.exploring_ends());
         let mut running: FuturesOrdered<_> = calls
             .iter()
             .map(|call| async move {
                 let began = Instant::now();
                 match call.admission.runs() {
-                    true => (agent.tools.run(&tool_call(call), cancel).await, began.elapsed()),
+                    true => (run_until(until, agent, call, cancel).await, began.elapsed()),
                     false => (refusal(call, calls), began.elapsed()),
                 }
             })
@@ -69,7 +69,8 @@ impl UnderWay<'_> {
             }
             self.tell_execute(call);
             let began = Instant::now();
-            let mut output = self.agent.tools.run(&tool_call(call), self.cancel).await;
+            let until = self.exploring_ends();
+            let mut output = run_until(until, self.agent, call, self.cancel).await;
             output.content = said(output.content);
             cut(&mut output.content, limit - used);
             used += output.content.chars().count() as u64;
@@ -110,6 +111,23 @@ impl UnderWay<'_> {
             });
         }
         (call.id.clone(), content, output.is_error)
+    }
+}
+
+/// Runs a call for as long as the run's time lasts; what is left then is the answer's.
+async fn run_until(
+    until: Option<tokio::time::Instant>,
+    agent: &Agent,
+    call: &Pending,
+    cancel: &CancellationToken,
+) -> ToolOutput {
+    let call = tool_call(call);
+    tokio::select! {
+        biased;
+        output = agent.tools.run(&call, cancel) => output,
+        () = drive::until(until) => {
+            ToolOutput::error(format!("{}: ended, the run's time is over", call.name))
+        }
     }
 }
 

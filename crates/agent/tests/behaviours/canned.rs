@@ -97,14 +97,16 @@ impl Canned {
             retry_after: after.map(Duration::from_secs),
             ..ResponseHead::default()
         };
-        let said = futures_util::stream::iter(pieces).map(move |piece| {
-            let _kept = &guard;
-            piece
-        });
-        let body = match hangs {
+        let said = futures_util::stream::iter(pieces);
+        let said = match hangs {
             true => said.chain(futures_util::stream::pending()).boxed(),
             false => said.boxed(),
         };
+        let kept = move |piece| {
+            let _kept = &guard;
+            piece
+        };
+        let body = said.map(kept).boxed();
         Response { status, head, body }
     }
 }

@@ -122,19 +122,15 @@ async fn b08_each_result_ends_with_what_remains() {
     // One by one, in a batch, on an error, and with an answer tool that does not count.
     let mut case = Case::new(
         Policy { answer_tool: Some("respond".into()), ..calls(8) },
-        vec![
-            batch(0..5),
-            grep(5),
-            grep(6),
-            Turn::call("respond", r#"{"answer":"Twelve."}"#),
-        ],
+        vec![batch(0..5), grep(5), grep(6), Turn::call("respond", r#"{"answer":"Twelve."}"#)],
     );
     case.answer = |n, _| match n {
         5 => ToolOutput::error("no such folder"),
         _ => ToolOutput::ok(format!("finding {n}")),
     };
     let ran = case.run().await;
-    let batch = ["finding 0", "finding 1", "finding 2", "4 tool calls remaining", "3 tool calls remaining"];
+    let batch =
+        ["finding 0", "finding 1", "finding 2", "4 tool calls remaining", "3 tool calls remaining"];
     assert_eq!(ran.lines(1), batch);
     assert_eq!(ran.results(2), ["no such folder\n\n2 tool calls remaining"]);
     assert_eq!(ran.requests[2]["messages"][4]["content"][0]["is_error"], true);
@@ -153,7 +149,9 @@ async fn b15_a_limit_that_is_named_is_the_one_that_holds() {
         assert_eq!(ran.executed, limit);
         for (request, before) in (0..asked).enumerate().skip(1) {
             let line = &ran.lines(request)[0];
-            if let Some(left) = line.split_once(" tool call").and_then(|(n, _)| n.parse::<u64>().ok()) {
+            if let Some(left) =
+                line.split_once(" tool call").and_then(|(n, _)| n.parse::<u64>().ok())
+            {
                 assert_eq!(left, limit - before as u64, "request {request}");
             }
         }

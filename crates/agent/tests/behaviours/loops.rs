@@ -21,7 +21,11 @@ async fn b36_the_same_calls_with_the_same_results_are_noted_and_then_landed() {
                 with what you have.";
     assert_eq!(ran.lines(2), ["nothing found"]);
     assert_eq!(ran.lines(3), [note]);
-    assert!(ran.lines(4)[0].contains("4 times. Answer now with what you have"), "{:?}", ran.lines(4));
+    assert!(
+        ran.lines(4)[0].contains("4 times. Answer now with what you have"),
+        "{:?}",
+        ran.lines(4)
+    );
     assert_eq!(interventions(&ran.events)[..2], ["note", "ask"]);
     assert_eq!(ran.executed, 4);
     assert_eq!(ran.report.ended.reason.to_string(), "repeat");
@@ -44,7 +48,8 @@ async fn b36_work_that_moves_is_left_alone_over_any_number_of_turns() {
         ("one batch whose answers change", moving, |_| crate::support::batch(0..3)),
     ];
     for (what, answer, turn) in work {
-        let mut case = Case::new(Policy::default(), (0..60).map(turn).chain([Turn::say("So.")]).collect());
+        let mut case =
+            Case::new(Policy::default(), (0..60).map(turn).chain([Turn::say("So.")]).collect());
         case.answer = answer;
         let ran = case.run().await;
         assert_eq!(ran.answer(), "So.", "{what}");
@@ -59,7 +64,8 @@ async fn b37_the_same_text_with_other_results_goes_on_and_abab_with_the_same_sto
         turn.parts.insert(0, softland_sim::Part::text("Let me check again."));
         turn
     };
-    let changing = play(Policy::default(), (0..30).map(says).chain([Turn::say("So.")]).collect()).await;
+    let changing =
+        play(Policy::default(), (0..30).map(says).chain([Turn::say("So.")]).collect()).await;
     assert_eq!((changing.answer(), interventions(&changing.events).len()), ("So.", 0));
     // A, B, A, B with the same results: noted, then landed.
     let policy = Policy { repeat_limit: 0, ..Policy::default() };

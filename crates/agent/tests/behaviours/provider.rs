@@ -11,9 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::canned::{self, Canned, Reply};
 use crate::common::signals;
-use crate::support::{
-    Case, agent_on, ask, call, executed, grep, messages_of, play, streamed,
-};
+use crate::support::{Case, agent_on, ask, call, executed, grep, messages_of, play, streamed};
 
 fn cut(text: &str) -> Turn {
     Turn::say(text).stopping(Stop::MaxTokens)
@@ -29,7 +27,11 @@ async fn b22_a_truncated_text_goes_on_where_it_stopped() {
     let last = &ran.requests[2]["messages"];
     assert_eq!(last[1]["content"][0]["text"], "It was twelve, ");
     assert_eq!(last[2]["content"], "Continue exactly where you stopped.");
-    assert_eq!(last.to_string().matches("It was twelve").count(), 1, "the partial text is kept once");
+    assert_eq!(
+        last.to_string().matches("It was twelve").count(),
+        1,
+        "the partial text is kept once"
+    );
     assert_eq!(ran.report.turns, 1);
     ran.nothing_refused();
     // Three continuations at most, with max_tokens doubled up to the model's maximum.
@@ -75,7 +77,10 @@ async fn b22_pauses_refusals_and_a_full_window_are_handled_as_documented() {
     // Sent back as it is, with nothing behind it.
     let ran = run(2).await;
     let last = ran.requests[2]["messages"].as_array().unwrap().last().unwrap();
-    assert_eq!((last["role"].as_str(), last["content"][1]["type"].as_str()), (Some("assistant"), Some("server_tool_use")));
+    assert_eq!(
+        (last["role"].as_str(), last["content"][1]["type"].as_str()),
+        (Some("assistant"), Some("server_tool_use"))
+    );
     assert_eq!(ran.requests[2]["messages"].as_array().unwrap().len(), 3);
     assert_eq!((ran.requests.len(), ran.report.ended.outcome.word()), (3, "answered"));
     // Five times at most.
@@ -83,13 +88,20 @@ async fn b22_pauses_refusals_and_a_full_window_are_handled_as_documented() {
     // A refusal with words is the answer; without, softland says so; nothing is tried again.
     let words = Turn::say("I will not.").stopping(Stop::Refusal);
     let ran = play(Policy::default(), vec![words]).await;
-    assert_eq!((ran.end().1.as_str(), ran.answer(), ran.requests.len()), ("refusal", "I will not.", 1));
+    assert_eq!(
+        (ran.end().1.as_str(), ran.answer(), ran.requests.len()),
+        ("refusal", "I will not.", 1)
+    );
     let call = Turn::of(vec![call(0)]).stopping(Stop::Refusal);
     let ran = play(Policy::default(), vec![call]).await;
     assert_eq!((ran.end().0, ran.executed, ran.requests.len()), ("stopped", 0, 1));
     assert!(ran.answer().contains("The model refused"), "{}", ran.answer());
     // A full context window is not continued.
-    let ran = play(Policy::default(), vec![grep(0), Turn::say("So far: ten").stopping(Stop::ContextWindow)]).await;
+    let ran = play(
+        Policy::default(),
+        vec![grep(0), Turn::say("So far: ten").stopping(Stop::ContextWindow)],
+    )
+    .await;
     assert_eq!((ran.end(), ran.requests.len()), (("landed", "truncated".into(), None), 2));
     assert_eq!(ran.answer(), "So far: ten");
 }
@@ -154,7 +166,8 @@ async fn b30_thinking_goes_back_unchanged_in_order_and_signed() {
         canned::thinking("", "c2lnMg=="),
         canned::tool("t1", "grep", &[r#"{"pattern": "x"}"#]),
     ];
-    let replies = [canned::reply(&blocks, "tool_use"), canned::reply(&[canned::text("So.")], "end_turn")];
+    let replies =
+        [canned::reply(&blocks, "tool_use"), canned::reply(&[canned::text("So.")], "end_turn")];
     let transport = Canned::new(replies);
     let (agent, _) = agent_on(transport.clone());
     crate::common::run(&agent, "What?").await;
@@ -170,8 +183,11 @@ async fn b30_thinking_goes_back_unchanged_in_order_and_signed() {
         ])
     );
     // Signatures that are bound to the prefix hold through rounds, nudges, landing and questions.
-    for model in ["anthropic/claude-opus-5-5", "anthropic/claude-sonnet-5-5", "anthropic/claude-opus-4-6"] {
-        let think = |part: Part| Turn::of(vec![Part::Thinking("hm".into()), Part::RedactedThinking, part]);
+    for model in
+        ["anthropic/claude-opus-5-5", "anthropic/claude-sonnet-5-5", "anthropic/claude-fable-5-1"]
+    {
+        let think =
+            |part: Part| Turn::of(vec![Part::Thinking("hm".into()), Part::RedactedThinking, part]);
         let mut turns: Vec<_> = (0..4).map(|n| think(call(n))).collect();
         turns[2] = Turn::of(vec![Part::Thinking("nothing to say".into())]);
         turns.push(think(Part::text("Twelve.")));
@@ -199,14 +215,12 @@ async fn b31_when_the_user_goes_the_stream_is_let_go_and_nothing_more_is_sent() 
     let (mut conversation, cancel) = (Conversation::new(), CancellationToken::new());
     let mut events = Vec::new();
     let mut sink = |event: &Event| events.push(event.clone());
-    let (report, ()) = tokio::join!(
-        agent.ask(&mut conversation, "What is it?", &mut sink, &cancel),
-        async {
+    let (report, ()) =
+        tokio::join!(agent.ask(&mut conversation, "What is it?", &mut sink, &cancel), async {
             tokio::time::sleep(Duration::from_secs(5)).await;
             assert_eq!(transport.dropped.load(Ordering::SeqCst), 1);
             cancel.cancel();
-        }
-    );
+        });
     assert_eq!(report.unwrap().ended.outcome.word(), "cancelled");
     assert_eq!(transport.dropped.load(Ordering::SeqCst), 2, "the provider goes on writing");
     assert_eq!(transport.requests().len(), 2);

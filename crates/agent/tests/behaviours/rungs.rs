@@ -40,7 +40,11 @@ async fn b11_a_rung_that_brings_no_answer_takes_the_next_and_softland_answers_at
             case.model = model;
             let ran = case.run().await;
             let end = ran.end();
-            assert_eq!((end.0, &*end.1, end.2), ("stopped", "tool_calls", Some("local_answer")), "{what}");
+            assert_eq!(
+                (end.0, &*end.1, end.2),
+                ("stopped", "tool_calls", Some("local_answer")),
+                "{what}"
+            );
             let answer = ran.answer();
             assert!(answer.contains("tool_calls_limit: 1 of 1"), "{what} {landing:?}: {answer}");
             assert!(answer.contains("finding 0"), "{what} {landing:?}: {answer}");
@@ -54,7 +58,8 @@ async fn b11_a_rung_that_brings_no_answer_takes_the_next_and_softland_answers_at
     assert_eq!(choices, [None, None, None, Some("none")]);
     assert!(ran.results(2)[0].starts_with("Not run. Tool call limit reached (1 of 1). Answer now"));
     // A forced answer that is half a call is none, and `none` comes after it.
-    let mut case = Case::new(calls(1, Landing::Respond), vec![grep(0), half(), Turn::say("Twelve.")]);
+    let mut case =
+        Case::new(calls(1, Landing::Respond), vec![grep(0), half(), Turn::say("Twelve.")]);
     case.model = FORCEABLE;
     let ran = case.run().await;
     assert_eq!(interventions(&ran.events), ["ask", "respond", "none"]);

@@ -147,7 +147,11 @@ fn b33_the_bare_message_comes_once_and_then_softland_answers() {
 #[tokio::test]
 async fn b34_a_placeholder_is_never_the_answer() {
     for said in ["[no answer]", " [no answer]\n", "", "\u{200b}"] {
-        let ran = play(Policy::default(), vec![grep(0), Turn::say(said), Turn::say(said), Turn::say(said)]).await;
+        let ran = play(
+            Policy::default(),
+            vec![grep(0), Turn::say(said), Turn::say(said), Turn::say(said)],
+        )
+        .await;
         assert_eq!(ran.end(), ("stopped", "empty".into(), Some("local_answer")), "{said:?}");
         assert_eq!(ran.report.answered_by, Some(AnsweredBy::Local));
         let answer = ran.answer();
@@ -183,9 +187,14 @@ async fn b35_the_count_belongs_to_one_run_and_a_real_turn_resets_it() {
     assert_eq!(second.answer.as_deref(), Some("Thirteen."));
     // Calls with empty text are no empty turns, any number of them.
     let quiet = |n: u64| {
-        Turn::of(vec![Part::text(""), Part::text(" "), Part::tool("grep", format!(r#"{{"n":{n}}}"#))])
+        Turn::of(vec![
+            Part::text(""),
+            Part::text(" "),
+            Part::tool("grep", format!(r#"{{"n":{n}}}"#)),
+        ])
     };
-    let mut case = Case::new(Policy::default(), (0..6).map(quiet).chain([Turn::say("So.")]).collect());
+    let mut case =
+        Case::new(Policy::default(), (0..6).map(quiet).chain([Turn::say("So.")]).collect());
     case.answer = |n, _| ToolOutput::ok(format!("finding {n}"));
     let ran = case.run().await;
     assert_eq!((signals(&ran.events).len(), ran.executed, ran.answer()), (0, 6, "So."));

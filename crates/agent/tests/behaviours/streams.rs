@@ -6,10 +6,13 @@ use softland_agent::{Event, EventKind};
 use softland_sim::{Fault, Part, Stop, Turn};
 
 use crate::canned::{self, Canned, Reply};
-use crate::support::{Case, agent_on, batch, call, calls_then, executed, grep, one_end, play, streamed};
+use crate::support::{
+    Case, agent_on, batch, call, calls_then, executed, grep, one_end, play, streamed,
+};
 
 fn kinds(events: &[Event]) -> Vec<String> {
-    let kind = |event: &Event| serde_json::to_value(event).unwrap()["event"].as_str().unwrap().to_owned();
+    let kind =
+        |event: &Event| serde_json::to_value(event).unwrap()["event"].as_str().unwrap().to_owned();
     events.iter().map(kind).collect()
 }
 
@@ -18,11 +21,31 @@ async fn b43_events_come_in_block_order_with_one_end() {
     let mixed = Turn::of(vec![Part::text("First."), call(0), Part::text("Then."), call(1)]);
     let ran = play(Policy::default(), vec![mixed, Turn::say("Twelve.")]).await;
     let wanted = [
-        "run_start", "turn_start",
-        "text_start", "text_delta", "block_stop", "tool_start", "tool_input_delta", "block_stop",
-        "text_start", "text_delta", "block_stop", "tool_start", "tool_input_delta", "block_stop",
-        "usage", "tool_execute", "tool_execute", "tool_result", "tool_result",
-        "turn_start", "text_start", "text_delta", "block_stop", "usage", "done",
+        "run_start",
+        "turn_start",
+        "text_start",
+        "text_delta",
+        "block_stop",
+        "tool_start",
+        "tool_input_delta",
+        "block_stop",
+        "text_start",
+        "text_delta",
+        "block_stop",
+        "tool_start",
+        "tool_input_delta",
+        "block_stop",
+        "usage",
+        "tool_execute",
+        "tool_execute",
+        "tool_result",
+        "tool_result",
+        "turn_start",
+        "text_start",
+        "text_delta",
+        "block_stop",
+        "usage",
+        "done",
     ];
     let mut shown = kinds(&ran.events);
     // How many deltas a block comes in is the provider's business.
@@ -103,10 +126,17 @@ async fn b45_two_calls_of_one_tool_are_told_apart_by_id() {
             "delta": {"type": "input_json_delta", "partial_json": piece}})
     };
     let stop = |index: u64| json!({"type": "content_block_stop", "index": index});
-    let start = |n: usize| json!({"type": "content_block_start", "index": n, "content_block": calls[n].0});
+    let start =
+        |n: usize| json!({"type": "content_block_start", "index": n, "content_block": calls[n].0});
     let middle = [
-        start(0), start(1), delta(1, r#"{"pattern""#), delta(0, r#"{"pattern":"#), delta(1, r#":"B"}"#),
-        delta(0, r#""A"}"#), stop(1), stop(0),
+        start(0),
+        start(1),
+        delta(1, r#"{"pattern""#),
+        delta(0, r#"{"pattern":"#),
+        delta(1, r#":"B"}"#),
+        delta(0, r#""A"}"#),
+        stop(1),
+        stop(0),
     ];
     events.splice(1..5, middle);
     let transport = Canned::new([
@@ -121,7 +151,9 @@ async fn b45_two_calls_of_one_tool_are_told_apart_by_id() {
         for event in &events {
             match &event.kind {
                 EventKind::ToolStart { id, .. } if id == wanted => starts += 1,
-                EventKind::ToolInputDelta { id, partial_json } if id == wanted => typed += partial_json,
+                EventKind::ToolInputDelta { id, partial_json } if id == wanted => {
+                    typed += partial_json
+                }
                 EventKind::ToolExecute { id, input, .. } if id == wanted => {
                     runs += 1;
                     assert_eq!(input["pattern"], pattern);
@@ -148,7 +180,10 @@ async fn b46_events_are_read_once_complete_wherever_they_are_cut() {
         .map(|event| {
             // A `data:` of several lines: JSON may break between its tokens.
             let data = event.to_string().replacen(',', ",\ndata: ", 1);
-            format!(": a comment\nid: 7\nevent: {}\ndata: {data}\n\n", event["type"].as_str().unwrap())
+            format!(
+                ": a comment\nid: 7\nevent: {}\ndata: {data}\n\n",
+                event["type"].as_str().unwrap()
+            )
         })
         .collect();
     let crlf = plain.replace('\n', "\r\n");
@@ -174,7 +209,12 @@ async fn b46_events_are_read_once_complete_wherever_they_are_cut() {
 #[tokio::test]
 async fn b48_the_answer_is_all_visible_text_and_never_thinking() {
     let think = |text: &str| Part::Thinking(text.into());
-    let turn = Turn::of(vec![think("secret"), Part::text("Nine "), think("secret"), Part::text("and three.")]);
+    let turn = Turn::of(vec![
+        think("secret"),
+        Part::text("Nine "),
+        think("secret"),
+        Part::text("and three."),
+    ]);
     let mut case = Case::new(Policy::default(), vec![turn]);
     case.thinking = true;
     let ran = case.run().await;

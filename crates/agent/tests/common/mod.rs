@@ -1,5 +1,10 @@
 //! What the tests of the loop share: a simulator as a transport, and tools that count.
-#![allow(dead_code, reason = "each test uses what it needs")]
+#![allow(
+    dead_code,
+    clippy::allow_attributes,
+    reason = "each test uses what it needs"
+)]
+#![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -47,7 +52,7 @@ impl SimTransport {
             .map(|body| {
                 let text = std::str::from_utf8(body).unwrap();
                 let at = text.find(r#""messages":["#).unwrap();
-                text[at..].as_bytes().to_vec()
+                text.as_bytes()[at..].to_vec()
             })
             .collect()
     }
@@ -92,11 +97,14 @@ impl Transport for SimTransport {
     }
 }
 
+/// What a tool does: from how often it was called before, and its input.
+pub(crate) type Does = Box<dyn Fn(u64, &Value) -> ToolOutput + Send + Sync>;
+
 /// A tool that does what a closure says, and counts.
 pub(crate) struct Counting {
     pub(crate) name: &'static str,
     pub(crate) calls: Arc<AtomicU64>,
-    pub(crate) answer: Box<dyn Fn(u64, &Value) -> ToolOutput + Send + Sync>,
+    pub(crate) answer: Does,
 }
 
 #[async_trait]

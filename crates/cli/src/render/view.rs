@@ -4,8 +4,8 @@
 
 use std::fmt::Write as _;
 
-use softland_agent::core::Reason;
 use softland_agent::core::policy::Policy;
+use softland_agent::core::{Outcome, Reason};
 use softland_agent::{Event, EventKind, Report};
 use unicode_width::UnicodeWidthStr as _;
 
@@ -143,7 +143,7 @@ impl View {
                 ));
             }
             EventKind::Done { report } => self.done(report),
-            EventKind::Error { message, .. } => self.failed(message),
+            EventKind::Error { message, report } => self.failed(message, report),
         }
         std::mem::take(&mut self.pieces)
     }
@@ -301,13 +301,16 @@ impl View {
         self.pieces.push(Piece::answer(answer));
     }
 
-    fn failed(&mut self, message: &str) {
+    fn failed(&mut self, message: &str, report: &Report) {
         self.block(Open::Nothing);
         self.show_held();
         if !self.said.trim().is_empty() {
             self.note(Style::Bad, "the text above is partial, not an answer");
         }
         self.end_line();
+        if report.ended.outcome == Outcome::Cancelled {
+            return;
+        }
         let message = harmless(message).replace('\n', " ");
         self.pieces.push(Piece::note(Style::Bad, format!("error: {message}\n")));
     }

@@ -1,6 +1,7 @@
 //! Runs the real binary, in an environment of its own, and fakes providers on the loopback.
 
 #![expect(dead_code, reason = "each test file uses a part of it")]
+#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -176,6 +177,12 @@ fn is_whole(request: &[u8]) -> bool {
         name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
     });
     body.len() >= length.unwrap_or(0)
+}
+
+/// Sends a signal by its name; a process that is gone hears nothing.
+pub(crate) fn kill(process: u32, signal: &str) {
+    let line = format!("kill -s {signal} {process}");
+    Command::new("sh").args(["-c", &line]).output().unwrap();
 }
 
 /// Writes a file into a folder and returns its path as text.

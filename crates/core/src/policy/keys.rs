@@ -75,8 +75,8 @@ pub enum Value {
     Int(i128),
     Float(f64),
     Text(String),
-    List(Vec<Value>),
-    Map(Vec<(String, Value)>),
+    List(Vec<Self>),
+    Map(Vec<(String, Self)>),
 }
 
 impl fmt::Display for Value {

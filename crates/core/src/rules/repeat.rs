@@ -3,7 +3,6 @@
 //! state change, for every call but itself. Calls that poll have a limit of their own.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{Answered, Evidence, Round, Signal, SignalKind};
@@ -81,7 +80,7 @@ impl Repeat {
     fn signal(&self, call: &Answered, result: Digest, count: u64, limit: u64) -> Signal {
         let track = self.tracks.get(&call.key);
         let turns =
-            track.map_or_else(|| vec![], |t| t.seen.iter().map(|(turn, _)| *turn).collect());
+            track.map_or_else(Vec::new, |t| t.seen.iter().map(|(turn, _)| *turn).collect());
         Signal {
             signal: SignalKind::Repeat,
             evidence: Evidence {

@@ -16,7 +16,7 @@ pub(crate) fn reached(facts: &Facts, policy: &Policy) -> Option<Because> {
 
 pub(crate) fn warned(facts: &Facts, policy: &Policy) -> Option<Because> {
     let limit = policy.time_limit?;
-    policy.warn_at.reached(facts.elapsed.0, limit.0).then(|| Because {
+    policy.warn_at.reached(facts.elapsed.0, limit.0).then_some(Because {
         reason: Reason::Time,
         used: Limit::Time(facts.elapsed),
         limit: Limit::Time(limit),

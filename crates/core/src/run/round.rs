@@ -196,7 +196,10 @@ impl Run {
             key: call.key,
             result: (!result.cleared).then_some(result.digest),
             failed: result.failed,
-            kind: call.kind,
+            kind: match call.kind {
+                None | Some(LoopKind::Reads) if result.unfinished => Some(LoopKind::Polls),
+                kind => kind,
+            },
             label: core::mem::take(&mut call.label),
         });
         let tool = call.tool.clone();
@@ -206,7 +209,7 @@ impl Run {
         if open.ran < open.to_run || open.ended {
             return countdown;
         }
-        self.end_round(open, facts, signals).or(countdown)
+        self.end_round(open, facts, signals, true).or(countdown)
     }
 
     /// No call of the round ran. Where the run's own limit refused them, their results carry the
@@ -221,7 +224,7 @@ impl Run {
             Admission::Refused(because) => Some(because.clone()),
             _ => None,
         });
-        let line = self.end_round(open, facts, signals);
+        let line = self.end_round(open, facts, signals, false);
         match refused {
             Some(because) => {
                 if self.phase == Phase::Open {
@@ -229,7 +232,7 @@ impl Run {
                 }
                 None
             }
-            None => line.filter(|(kind, ..)| *kind == AdditionKind::Ask),
+            None => line,
         }
     }
 
@@ -249,12 +252,14 @@ impl Run {
     }
 
     /// All that ran has come back: the loop rules see the round, limits are looked at, and the
-    /// most important line is chosen. What was displaced waits for the next result.
+    /// most important line is chosen. What was displaced waits for the next result; without
+    /// `room`, the result has a line already, and only the note goes behind it.
     fn end_round(
         &mut self,
         open: &mut OpenRound,
         facts: Option<&Facts>,
         signals: &mut Vec<Signal>,
+        room: bool,
     ) -> Option<Line> {
         open.ended = true;
         self.used.rounds += 1;
@@ -282,10 +287,10 @@ impl Run {
         }
         let due = self.warnings_due(facts);
         self.displaced.extend(due);
-        if let Some(because) = note {
+        if let Some(because) = note.filter(|_| room) {
             return Some((AdditionKind::Note, Some(because.clone()), lines::note(&because)));
         }
-        if self.displaced.is_empty() {
+        if self.displaced.is_empty() || !room {
             return None;
         }
         let reason = self.displaced.remove(0);

@@ -101,6 +101,7 @@ fn user(message: &RequestMessage<'_>, transcript: &mut Transcript, facts: Option
             digest: result.digest,
             chars: result.chars,
             failed: result.failed,
+            unfinished: result.unfinished,
             cleared: result.cleared,
             lined: result.lined,
         })
@@ -130,6 +131,7 @@ fn result_facts(result: &WireResult<'_>) -> ToolResult<'static> {
         digest: read.digest.unwrap_or(Digest::EMPTY),
         chars: read.chars,
         failed: result.is_error || read.failed,
+        unfinished: read.unfinished,
         cleared: read.cleared,
         lined: read.lined,
     }
@@ -140,6 +142,7 @@ struct ResultRead {
     digest: Option<Digest>,
     chars: u64,
     failed: bool,
+    unfinished: bool,
     cleared: bool,
     lined: bool,
 }
@@ -162,6 +165,8 @@ impl ResultRead {
         self.digest = Some(self.digest.map_or(digest, |before| before.then(digest)));
         self.chars += text.chars() as u64;
         self.cleared = tables::is_cleared(&head);
+        // Who waits is told so in few words.
+        self.unfinished |= text.raw().len() <= 2 * EDGE && tables::is_unfinished(&head);
         self.lined = lines::ends_in_line(&tail);
     }
 }

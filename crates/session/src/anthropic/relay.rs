@@ -199,18 +199,18 @@ impl Relay {
                 let slot = self.open(block.kind);
                 self.by_index.insert(*index, self.slots.len());
                 self.slots.push(slot);
-                self.to_slot(*index, event, raw, out);
+                self.in_block(*index, event, raw, out);
             }
             Wire::Ping | Wire::Unknown { .. } => self.client.pass(raw, out),
             _ => {
                 if let Some(index) = event.index() {
-                    self.to_slot(index, event, raw, out);
+                    self.in_block(index, event, raw, out);
                 }
             }
         }
     }
 
-    fn to_slot(&mut self, index: u32, event: &Wire<'_>, raw: &[u8], out: &mut Out) {
+    fn in_block(&mut self, index: u32, event: &Wire<'_>, raw: &[u8], out: &mut Out) {
         let slot = self.by_index.get(&index).and_then(|at| self.slots.get_mut(*at));
         if let Some(slot) = slot {
             self.client.block(slot, event, raw, out);

@@ -2,7 +2,7 @@
 
 use softland_core::lines;
 use softland_core::models::capability::Nudge;
-use softland_core::{Admission, Because};
+use softland_core::{Admission, Because, Text};
 use softland_wire::anthropic::{Block, Message, respond};
 use softland_wire::json::write_str;
 
@@ -18,7 +18,7 @@ pub(crate) fn kept(message: &Message, cut_call: bool) -> Vec<Block> {
         blocks.pop();
     }
     blocks.retain(|block| match block {
-        Block::Text { text, .. } => !text.trim().is_empty(),
+        Block::Text { text, .. } => !Text::of(text).is_blank(),
         Block::Thinking { signature, .. } => !signature.is_empty(),
         _ => true,
     });
@@ -111,7 +111,7 @@ pub(crate) fn expired(because: &Because) -> Vec<Json> {
 /// What follows a truncated turn. Without anything visible to keep, the request is sent as it was.
 pub(crate) fn go_on(message: &Message) -> Vec<Json> {
     let blocks = kept(message, turn::cut_call(message));
-    if turn::text(&blocks).trim().is_empty() {
+    if Text::of(&turn::text(&blocks)).is_blank() {
         return Vec::new();
     }
     vec![assistant(&blocks), said("user", lines::CONTINUE)]

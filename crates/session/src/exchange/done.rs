@@ -176,10 +176,8 @@ fn tell_end(exchange: &Exchange, ended: &Ended, out: &mut Out) {
     let because = because_of(exchange, Some(ended));
     let turn = exchange.run.used().turns + 1;
     if ended.reason == Reason::Empty && ended.outcome == Outcome::Stopped {
-        if let Some(because) = &because {
-            let signal = Signal::of_turn(SignalKind::Empty, turn, Some(because.clone()));
-            out.events.push(Event::Signal(signal));
-        }
+        let signal = Signal::of_turn(SignalKind::Empty, turn, because.clone());
+        out.events.push(Event::Signal(signal));
     }
     if exchange.ladder.continuations() >= 3 && ended.reason == Reason::Truncated {
         let because = Because::count(Reason::Truncated, exchange.ladder.continuations(), 3);

@@ -1,5 +1,5 @@
 use super::*;
-use softland_agent::core::{Because, Ended, Evidence, Outcome};
+use softland_agent::core::{Because, Ended, Evidence};
 use softland_agent::{AnsweredBy, UsageTotal};
 
 fn event(turn: u64, kind: EventKind) -> Event {
@@ -225,6 +225,16 @@ fn a_failed_run_marks_its_text_as_partial() {
     let pieces = all(PIPED, 80, kinds);
     assert_eq!(of(To::Answer, &pieces), "");
     assert!(of(To::Notes, &pieces).ends_with(wanted));
+}
+
+#[test]
+fn a_cancelled_run_is_no_error() {
+    let cancelled = EventKind::Error {
+        message: "cancelled".to_owned(),
+        report: report(Outcome::Cancelled, None),
+    };
+    let shown = terminal(STREAM, 80, vec![begin(None), turn(), cancelled]);
+    assert!(shown.ends_with("\nturn 1\n"), "{shown}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The client's side of a relay: which blocks it has, under which index, and how its message ends.
 
-use softland_core::Admission;
+use softland_core::{Admission, Text};
 use softland_wire::anthropic::{
     Block, BlockStartKind, Event as Wire, Message, MessageStart, Stop, Tokens, Usage, respond,
 };
@@ -157,7 +157,7 @@ impl Client {
             State::Blank { frames, text } => {
                 push_text(event, text);
                 frames.push(raw.to_vec());
-                let blank = text.trim().is_empty() && text.len() <= MAX_BLANK;
+                let blank = Text::of(text).is_blank() && text.len() <= MAX_BLANK;
                 if blank {
                     if matches!(event, Wire::BlockStop { .. }) {
                         slot.state = State::Hidden;
@@ -383,7 +383,7 @@ fn push_text(event: &Wire<'_>, text: &mut String) {
 
 fn passes(block: &Block, show: Show, admission: Option<&Admission>) -> bool {
     match block {
-        Block::Text { text, .. } => show != Show::Nothing && !text.trim().is_empty(),
+        Block::Text { text, .. } => show != Show::Nothing && !Text::of(text).is_blank(),
         Block::ToolUse { .. } => match (show, admission) {
             (Show::All, Some(admission)) => {
                 !matches!(admission, Admission::Refused(_) | Admission::ToolRefused(_))
