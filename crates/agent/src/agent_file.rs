@@ -10,7 +10,7 @@ use std::path::Path;
 
 use softland_session::core::policy::{KEYS, KeyError, Policy, Value};
 
-use crate::nearest::nearest;
+use softland_session::core::nearest;
 use crate::tool::cut_line;
 use crate::tools::BUILT_IN;
 use front_matter::Entry;

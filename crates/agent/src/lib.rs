@@ -8,14 +8,12 @@
 pub mod agent_file;
 mod event;
 pub mod http;
-mod nearest;
 mod run;
 pub mod tool;
 pub mod tools;
 
 pub use agent_file::{AgentFile, Problem};
 pub use event::{AnsweredBy, Event, EventKind, Report, UsageTotal};
-pub use nearest::nearest;
 pub use run::{Agent, Conversation, Inbox, Options, Unfit};
 pub use tool::{Tool, ToolCall, ToolContext, ToolDef, ToolOutput, ToolSet, ToolSetError};
 pub use tools::Root;

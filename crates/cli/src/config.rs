@@ -9,8 +9,8 @@ use std::path::Path;
 
 use softland_agent::core::NanoUsd;
 use softland_agent::core::models::Price;
+use softland_agent::core::nearest;
 use softland_agent::core::policy::{KeyError, Policy, Value};
-use softland_agent::nearest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 

@@ -1,5 +1,6 @@
 //! `softland run`: one agent file to its answer.
 
+use std::convert::Infallible;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,9 @@ use crate::signals::Signals;
 
 #[cfg(test)]
 mod tests;
+
+/// How long a cancelled run may take before that is worth a word.
+const PATIENCE: Duration = Duration::from_millis(400);
 
 /// Runs the agent; the report's outcome is the exit status.
 pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
@@ -110,6 +114,7 @@ async fn until_end(
             tokio::select! {
                 ended = running => ended,
                 () = signals.next() => return None,
+                never = tell_of_delay() => match never {},
             }
         }
     };
@@ -120,6 +125,13 @@ async fn until_end(
             Err(_) => None,
         },
     }
+}
+
+/// Says how to go on where cancelling takes long.
+async fn tell_of_delay() -> Infallible {
+    tokio::time::sleep(PATIENCE).await;
+    Writer::of_process().note("cancelling; a second signal ends the run at once");
+    std::future::pending().await
 }
 
 /// Hears events and shows them.

@@ -211,8 +211,11 @@ fn a_second_signal_ends_a_run_whose_output_nobody_takes() {
     lines.read_line(&mut line).unwrap();
     std::thread::sleep(std::time::Duration::from_secs(2));
     kill(child.id(), "INT");
-    std::thread::sleep(std::time::Duration::from_millis(300));
-    // Where the first one was enough, there is nobody to hear the second.
+    let mut notes = BufReader::new(child.stderr.take().unwrap());
+    let mut note = String::new();
+    notes.read_line(&mut note).unwrap();
+    assert_eq!(note, "cancelling; a second signal ends the run at once\n");
+    assert!(child.try_wait().unwrap().is_none(), "the first signal alone does not end it");
     kill(child.id(), "INT");
     assert_eq!(child.wait().unwrap().code(), Some(130));
     drop(lines);

@@ -117,7 +117,8 @@ impl<'a> Walk<'a> {
         match self.peek()? {
             b'{' => self.object(drop, depth.checked_sub(1)?, &mut |_, _| {}),
             b'[' => self.list(drop, depth.checked_sub(1)?),
-            b'"' => self.string().map(|raw| Digest::of(b"s").then(Digest::of(raw.as_bytes()))),
+            // Not the digest of a word: `"1"` is not `1`.
+            b'"' => self.string().map(|raw| Digest::of(raw.as_bytes()).then(Digest::EMPTY)),
             _ => self.word().map(|word| Digest::of(word.as_bytes())),
         }
     }

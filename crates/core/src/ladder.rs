@@ -3,13 +3,12 @@
 //!
 //! It is bounded: see [`Ladder::most_requests`].
 
-use serde::{Deserialize, Serialize};
-
 use crate::because::{Because, Reason};
 use crate::outcome::{Ended, Outcome};
 use crate::policy::{Landing, Policy};
 use crate::rules;
 use crate::run::{Phase, Role};
+use crate::rung::Rung;
 use crate::turn::Class;
 
 /// Continuations of a truncated turn.
@@ -18,36 +17,6 @@ const CONTINUATIONS: u64 = 3;
 const PAUSES: u64 = 5;
 /// Requests of a landing: `ask` or its refusal, the forced tool, `none`.
 const RUNGS: u64 = 4;
-
-/// A way to bring a run to its answer, cheapest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Rung {
-    /// The note inside the last tool result; nothing else changes.
-    Ask,
-    /// The calls made all the same are answered as not run, with the note again.
-    Refuse,
-    /// The answer tool is forced.
-    Respond,
-    /// `tool_choice: none`.
-    None,
-    /// softland answers.
-    LocalAnswer,
-}
-
-impl Rung {
-    /// The contract's intervention of this rung.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Ask => "ask",
-            Self::Refuse => "refuse",
-            Self::Respond => "respond",
-            Self::None => "none",
-            Self::LocalAnswer => "local_answer",
-        }
-    }
-}
 
 /// What holds for one client request, apart from the run's state.
 #[derive(Clone, Debug)]

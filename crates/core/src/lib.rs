@@ -11,6 +11,7 @@
 
 extern crate alloc;
 
+mod addition;
 mod because;
 mod digest;
 mod event;
@@ -19,25 +20,32 @@ mod ladder;
 pub mod lines;
 pub mod models;
 mod money;
+mod nearest;
 mod outcome;
 mod pinned;
 pub mod policy;
 mod rules;
 mod run;
+mod rung;
 pub mod tables;
 mod time;
 mod transcript;
 mod turn;
+mod used;
 
+pub use addition::{Addition, AdditionKind, Place};
 pub use because::{Because, Limit, Reason};
 pub use digest::Digest;
 pub use event::{Call, Facts, Finished, Stop, Text, ToolResult, User, UserText};
-pub use ladder::{Failure, Ladder, Next, Rung, Setting, Tail};
+pub use ladder::{Failure, Ladder, Next, Setting, Tail};
 pub use money::{NanoUsd, NoMoney};
+pub use nearest::{near, nearest};
 pub use outcome::{Ended, Outcome};
 pub use pinned::{Decided, Pinned};
 pub use rules::{Evidence, Signal, SignalKind};
-pub use run::{Admission, Advice, Phase, Role, Run, Used};
+pub use run::{Admission, Advice, Phase, Role, Run};
+pub use rung::Rung;
 pub use time::{Millis, NoTime};
-pub use transcript::{Addition, AdditionKind, Place, Step, Transcript};
+pub use transcript::{Step, Transcript};
 pub use turn::{Class, classify, known_answer_tool};
+pub use used::Used;

@@ -43,30 +43,47 @@ fn folded(name: &str) -> impl Iterator<Item = u8> {
     name.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase())
 }
 
-/// Order of a folded word of a table against a name as it is written.
-fn fold_order(word: &str, name: &str) -> Ordering {
-    word.bytes().cmp(folded(name))
-}
-
 /// No folded word of a table that is searched is longer, in bytes.
 const LONGEST: usize = 40;
 
+/// A folded name, to be looked up in several tables.
+struct Folded {
+    bytes: [u8; LONGEST],
+    length: usize,
+}
+
+impl Folded {
+    /// `None` for a name that is longer than every word of the tables.
+    fn of(name: &str) -> Option<Self> {
+        let mut bytes = [0; LONGEST];
+        let mut slots = bytes.iter_mut();
+        for byte in folded(name) {
+            *slots.next()? = byte;
+        }
+        let length = LONGEST - slots.len();
+        Some(Self { bytes, length })
+    }
+
+    fn is(&self, word: &str) -> bool {
+        self.bytes.get(..self.length) == Some(word.as_bytes())
+    }
+
+    /// Order of a folded word of a table against this name. First letters decide nearly always,
+    /// without a call to compare memory.
+    fn order(&self, word: &str) -> Ordering {
+        let name = self.bytes.get(..self.length).unwrap_or_default();
+        let word = word.as_bytes();
+        word.first().cmp(&name.first()).then_with(|| word.cmp(name))
+    }
+}
+
 /// Whether a table sorted by folded word has a name.
 fn has_name(table: &[Word], name: &str) -> bool {
-    let mut word = [0; LONGEST];
-    let mut slots = word.iter_mut();
-    for byte in folded(name) {
-        let Some(slot) = slots.next() else { return false };
-        *slot = byte;
-    }
-    let length = LONGEST - slots.len();
-    let word = word.get(..length).unwrap_or_default();
-    // The first letters decide nearly always, without a call to compare memory.
-    let order = |row: &Word| {
-        let row = row.word.as_bytes();
-        row.first().cmp(&word.first()).then_with(|| row.cmp(word))
-    };
-    table.binary_search_by(order).is_ok()
+    Folded::of(name).is_some_and(|name| has_folded(table, &name))
+}
+
+fn has_folded(table: &[Word], name: &Folded) -> bool {
+    table.binary_search_by(|row| name.order(row.word)).is_ok()
 }
 
 fn starts_with_any(table: &[Word], text: &str) -> bool {

@@ -2,12 +2,9 @@
 //! live loop, the gateway and the replay of recordings all read by this.
 
 use alloc::collections::BTreeMap;
-use alloc::string::String;
 use alloc::vec::Vec;
 
-use serde::{Deserialize, Serialize};
-
-use crate::because::Because;
+use crate::addition::{Addition, AdditionKind, Place};
 use crate::digest::Digest;
 use crate::event::{Facts, Finished, User};
 use crate::lines;
@@ -41,52 +38,6 @@ pub struct Step {
     pub signals: Vec<Signal>,
     /// Whether it starts a run.
     pub starts_run: bool,
-}
-
-/// A line added to a user message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Addition {
-    /// Where.
-    pub place: Place,
-    /// What kind of line.
-    pub kind: AdditionKind,
-    /// The rule and its numbers.
-    pub because: Option<Because>,
-    /// The line.
-    pub text: String,
-}
-
-/// Where a line goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// The end of the message's tool result of this index.
-    Result(usize),
-    /// The end of the human message.
-    End,
-}
-
-/// The kinds of lines, from the least important.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the contract's interventions (section 1)")]
-pub enum AdditionKind {
-    Countdown,
-    Warn,
-    Note,
-    Ask,
-}
-
-impl AdditionKind {
-    /// The contract's word.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Countdown => "countdown",
-            Self::Warn => "warn",
-            Self::Note => "note",
-            Self::Ask => "ask",
-        }
-    }
 }
 
 impl Transcript {

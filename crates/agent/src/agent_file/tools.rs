@@ -4,7 +4,7 @@ use softland_session::core::policy::Value;
 
 use super::Report;
 use super::front_matter::Entry;
-use crate::nearest::nearest;
+use softland_session::core::nearest;
 use crate::tool::cut_line;
 use crate::tools::{BUILT_IN, LATER};
 

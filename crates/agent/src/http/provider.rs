@@ -9,7 +9,7 @@ use reqwest::Url;
 
 use super::client::is_loopback;
 use super::{Secret, TransportErrorKind};
-use crate::nearest::nearest;
+use softland_session::core::nearest;
 use crate::tool::cut_line;
 
 mod table;
@@ -137,6 +137,8 @@ impl fmt::Display for ProviderError {
                 write!(f, "unknown provider `{given}`")?;
                 if let Some(near) = nearest(given, PROVIDERS.iter().map(|p| p.name)) {
                     write!(f, "; did you mean `{near}`?")?;
+                } else {
+                    f.write_str(".")?;
                 }
                 write!(f, " Known: {}; any other with --base-url and --api", names())
             }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use cap_std::fs::{Dir, Metadata};
 
-use crate::nearest::near;
+use softland_session::core::near;
 use crate::tool::cut_line;
 
 /// The largest file that is read, in bytes.

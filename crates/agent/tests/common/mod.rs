@@ -141,7 +141,7 @@ pub(crate) fn agent(transport: &Arc<SimTransport>, model: &str) -> Agent {
 }
 
 /// Runs one prompt and keeps its events.
-pub async fn run(agent: &Agent, prompt: &str) -> (Report, Vec<Event>) {
+pub(crate) async fn run(agent: &Agent, prompt: &str) -> (Report, Vec<Event>) {
     let mut events = Vec::new();
     let report = agent.run(prompt, &mut |event| events.push(event.clone())).await.unwrap();
     (report, events)

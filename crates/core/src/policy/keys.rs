@@ -12,6 +12,7 @@ use super::{
     Share,
 };
 use crate::money::NanoUsd;
+use crate::nearest::nearest;
 
 /// One key of a policy.
 #[derive(Clone, Copy, Debug)]
@@ -309,36 +310,6 @@ fn pairs_of(text: &str) -> Option<Vec<(String, Value)>> {
         .collect()
 }
 
-/// The name nearest to `word` within two edits, or a third of its length.
-pub(crate) fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let reach = (word.chars().count() / 3).clamp(2, 4);
-    names
-        .map(|name| (distance(word, name), name))
-        .filter(|(edits, _)| *edits <= reach)
-        .min_by_key(|(edits, _)| *edits)
-        .map(|(_, name)| name)
-}
-
-/// Levenshtein distance in characters; inputs are key names, so the square cost is small.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().take(64).enumerate() {
-        let mut corner = i;
-        let mut left = i + 1;
-        if let Some(first) = row.first_mut() {
-            *first = left;
-        }
-        for (cell, to) in row.iter_mut().skip(1).zip(&b) {
-            let best = (corner + usize::from(from != *to)).min(left + 1).min(*cell + 1);
-            corner = *cell;
-            *cell = best;
-            left = best;
-        }
-    }
-    row.last().copied().unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -375,7 +346,7 @@ mod tests {
     fn every_key_is_read() {
         let values = [
             Value::Int(7),
-            text("0.5"),
+            text("0.25"),
             text("10m"),
             text("observe"),
             text("off"),

@@ -2,7 +2,7 @@
 
 use crate::because::{Because, Reason};
 use crate::policy::Policy;
-use crate::run::Used;
+use crate::used::Used;
 
 pub(crate) fn reached(used: &Used, policy: &Policy) -> Option<Because> {
     let limit = policy.tool_calls_limit?;

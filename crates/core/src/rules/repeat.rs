@@ -79,8 +79,7 @@ impl Repeat {
 
     fn signal(&self, call: &Answered, result: Digest, count: u64, limit: u64) -> Signal {
         let track = self.tracks.get(&call.key);
-        let turns =
-            track.map_or_else(Vec::new, |t| t.seen.iter().map(|(turn, _)| *turn).collect());
+        let turns = track.map_or_else(Vec::new, |t| t.seen.iter().map(|(turn, _)| *turn).collect());
         Signal {
             signal: SignalKind::Repeat,
             evidence: Evidence {

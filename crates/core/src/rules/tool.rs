@@ -4,7 +4,7 @@ use alloc::string::ToString as _;
 
 use crate::because::{Because, Reason};
 use crate::policy::Policy;
-use crate::run::Used;
+use crate::used::Used;
 
 /// Refused turns that land the run.
 pub(crate) const REFUSALS: u64 = 3;

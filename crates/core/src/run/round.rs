@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use super::loops::Consequence;
 use super::{Admission, Phase, Role, Run};
+use crate::addition::{Addition, AdditionKind, Place};
 use crate::because::{Because, Reason};
 use crate::digest::Digest;
 use crate::event::{Call, Facts, Finished, ToolResult};
@@ -16,7 +17,6 @@ use crate::lines;
 use crate::policy::{Countdown, LoopKey, LoopKind, Policy, Share};
 use crate::rules::{Answered, Round, Signal};
 use crate::tables::{self, ToolKind};
-use crate::transcript::{Addition, AdditionKind, Place};
 use crate::turn::is_answer_tool;
 
 /// Bytes of a call's arguments that evidence shows.

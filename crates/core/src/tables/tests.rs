@@ -70,13 +70,14 @@ fn searched_tables_are_sorted_and_folded() {
         assert!(table.is_sorted_by(|a, b| a.word < b.word), "{table:?}");
         for row in table {
             assert_eq!(row.word, folded_string(row.word));
-            assert!(row.word.len() <= super::LONGEST);
+            assert!(row.word.len() <= LONGEST);
         }
     }
     for table in [READERS, GIT_READERS, WRITERS] {
         assert!(table.is_sorted_by(|a, b| a.word < b.word), "{table:?}");
     }
     let names: Vec<_> = TOOLS.iter().map(|row| row.name).collect();
+    assert!(names.iter().chain(BY_ARGUMENT.iter().map(|row| &row.0)).all(|n| n.len() <= LONGEST));
     for pair in names.windows(2) {
         assert!(pair[0] < pair[1], "{} before {}", pair[0], pair[1]);
     }

@@ -4,7 +4,7 @@
 //! unknown name (`get_…`) proves nothing and is left unknown, but for names that say that
 //! they wait. Annotations of MCP tools and a user's `loop_keys` go before this table.
 
-use super::{Word, fold_order, folded, has_name, shell_kind, w};
+use super::{Folded, Word, folded, has_folded, has_name, shell_kind, w};
 
 /// What a call of a tool does to the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -242,8 +242,10 @@ pub fn bare_name(tool: &str) -> &str {
 #[must_use]
 pub fn kind_of(tool: &str) -> Option<ToolKind> {
     let name = bare_name(tool);
-    let row = TOOLS.binary_search_by(|row| fold_order(row.name, name)).ok();
-    let known = row.and_then(|at| TOOLS.get(at)).map(|row| row.kind);
+    let known = Folded::of(name).and_then(|folded| {
+        let row = TOOLS.binary_search_by(|row| folded.order(row.name)).ok();
+        row.and_then(|at| TOOLS.get(at)).map(|row| row.kind)
+    });
     known.or_else(|| says_that_it_waits(name).then_some(ToolKind::Polls))
 }
 
@@ -255,14 +257,16 @@ pub fn kind_of_call<'a>(
     argument: impl Fn(&str) -> Option<&'a str>,
 ) -> Option<ToolKind> {
     let name = bare_name(tool);
-    for (row, key, value, kind, _) in BY_ARGUMENT {
-        let same = fold_order(row, name).is_eq();
-        if same && argument(key).is_some_and(|given| given.trim() == *value) {
-            return Some(*kind);
+    if let Some(folded) = Folded::of(name) {
+        for (row, key, value, kind, _) in BY_ARGUMENT {
+            let same = folded.is(row);
+            if same && argument(key).is_some_and(|given| given.trim() == *value) {
+                return Some(*kind);
+            }
         }
-    }
-    if has_name(ELSE_WRITES, name) {
-        return Some(ToolKind::Writes);
+        if has_folded(ELSE_WRITES, &folded) {
+            return Some(ToolKind::Writes);
+        }
     }
     let kind = kind_of(name)?;
     if kind != ToolKind::Shell {

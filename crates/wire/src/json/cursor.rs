@@ -456,7 +456,7 @@ fn quote_or_backslash(bytes: &[u8], from: usize) -> Option<usize> {
 
 /// A word whose lowest set bit marks the first byte of `word` that is `byte`.
 #[inline]
-const fn bytes_equal(word: u64, byte: u8) -> u64 {
+pub(super) const fn bytes_equal(word: u64, byte: u8) -> u64 {
     const ONES: u64 = u64::MAX / 255;
     let differs = word ^ (ONES * byte as u64);
     differs.wrapping_sub(ONES) & !differs & (ONES << 7)

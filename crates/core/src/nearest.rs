@@ -1,10 +1,13 @@
 //! The known name nearest to a mistyped one.
 
+use alloc::vec::Vec;
+
 /// Longer names are not compared: nobody mistypes a paragraph.
 const LONGEST: usize = 64;
 
 /// The candidate with the smallest edit distance to `name`, if it is near enough to be meant
 /// (a third of the longer name's length, at least 1); the first of equals.
+#[must_use]
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let mut best: Option<(usize, &str)> = None;
     for candidate in candidates {
@@ -17,7 +20,8 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 }
 
 /// The distance of two names, if they are near enough; upper and lower case are the same.
-pub(crate) fn near(a: &str, b: &str) -> Option<usize> {
+#[must_use]
+pub fn near(a: &str, b: &str) -> Option<usize> {
     let a: Vec<char> = a.chars().take(LONGEST).flat_map(char::to_lowercase).collect();
     let b: Vec<char> = b.chars().take(LONGEST).flat_map(char::to_lowercase).collect();
     let allowed = (a.len().max(b.len()) / 3).max(1);

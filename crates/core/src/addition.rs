@@ -1,0 +1,53 @@
+//! Lines for the model: what is added to a message, and where.
+
+use alloc::string::String;
+
+use serde::{Deserialize, Serialize};
+
+use crate::because::Because;
+
+/// A line added to a user message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Addition {
+    /// Where.
+    pub place: Place,
+    /// What kind of line.
+    pub kind: AdditionKind,
+    /// The rule and its numbers.
+    pub because: Option<Because>,
+    /// The line.
+    pub text: String,
+}
+
+/// Where a line goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The end of the message's tool result of this index.
+    Result(usize),
+    /// The end of the human message.
+    End,
+}
+
+/// The kinds of lines, from the least important.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the contract's interventions (section 1)")]
+pub enum AdditionKind {
+    Countdown,
+    Warn,
+    Note,
+    Ask,
+}
+
+impl AdditionKind {
+    /// The contract's word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Countdown => "countdown",
+            Self::Warn => "warn",
+            Self::Note => "note",
+            Self::Ask => "ask",
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The rungs of a landing. Which one is taken when is the ladder's business.
+
+use serde::{Deserialize, Serialize};
+
+/// A way to bring a run to its answer, cheapest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rung {
+    /// The note inside the last tool result; nothing else changes.
+    Ask,
+    /// The calls made all the same are answered as not run, with the note again.
+    Refuse,
+    /// The answer tool is forced.
+    Respond,
+    /// `tool_choice: none`.
+    None,
+    /// softland answers.
+    LocalAnswer,
+}
+
+impl Rung {
+    /// The contract's intervention of this rung.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ask => "ask",
+            Self::Refuse => "refuse",
+            Self::Respond => "respond",
+            Self::None => "none",
+            Self::LocalAnswer => "local_answer",
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Countdowns, batches and warnings as numbers of the fold.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use softland_core::policy::{Batch, Countdown, Policy, Share};
+use softland_core::{
+    AdditionKind, Admission, Call, Facts, Millis, NanoUsd, Role, Stop, Transcript,
+};
+
+use crate::support::{Talk, batch, input, limited, lines};
+
+proptest! {
+    /// Whatever the batches: N = limit − calls so far, from half the limit on, and the note at it.
+    #[test]
+    fn b08_the_countdown_falls_by_one_per_call(limit in 1_u64..40, batches in prop::collection::vec(1_u64..7, 1..20)) {
+        for role in [Role::Engine, Role::Gateway] {
+            let mut talk = Talk::new(role, limited(limit));
+            let mut used = 0;
+            for calls in &batches {
+                let ran = if role == Role::Engine { (*calls).min(limit - used) } else { *calls };
+                let said = lines(&talk.round(&batch(used, *calls)));
+                for n in 0..*calls {
+                    let after = used + n + 1;
+                    let wanted = if n >= ran {
+                        None
+                    } else if n + 1 == ran && used + ran >= limit {
+                        Some(format!("Tool call limit reached ({} of {limit}). Answer now with what you have; further tool calls will not be run.", used + ran))
+                    } else if after < limit && 2 * after >= limit {
+                        let left = limit - after;
+                        Some(format!("{left} tool call{} remaining", if left == 1 { "" } else { "s" }))
+                    } else {
+                        None
+                    };
+                    let line = said.get(&usize::try_from(n).unwrap()).map(|(_, line)| line.clone());
+                    prop_assert_eq!(line, wanted, "call {} of {}", after, limit);
+                }
+                used += ran;
+                prop_assert_eq!(talk.calls(), used);
+                prop_assert_eq!(talk.lands(), used >= limit);
+                if used >= limit {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// No batch, however cut, runs more calls than allowed.
+    #[test]
+    fn b04_no_more_calls_are_admitted_than_policy_says(
+        limit in 0_u64..12,
+        batches in prop::collection::vec(1_u64..6, 1..8),
+        how in prop::sample::select(vec![Batch::First, Batch::All, Batch::None]),
+    ) {
+        let mut talk = Talk::new(Role::Engine, Policy { batch: how, ..limited(limit) });
+        let mut used = 0;
+        for calls in batches {
+            let names: Vec<_> = (0..calls).map(|n| (format!("a{n}"), input(n))).collect();
+            let asked: Vec<_> = names.iter().map(|(id, input)| Call { id, name: "grep", input, server: false }).collect();
+            let admissions = talk.transcript.run().unwrap().admit(&asked);
+            let room = limit.saturating_sub(used);
+            let runs = match how {
+                _ if room == 0 => 0,
+                Batch::First => calls.min(room),
+                Batch::All => calls,
+                Batch::None => if calls <= room { calls } else { 0 },
+            };
+            let admitted: Vec<_> = admissions.iter().map(Admission::runs).collect();
+            let wanted: Vec<_> = (0..calls).map(|n| n < runs).collect();
+            prop_assert_eq!(admitted, wanted, "{:?}: {} calls, room for {}", how, calls, room);
+            talk.round(&batch(used, calls));
+            used += runs;
+            prop_assert_eq!(talk.calls(), used);
+            if talk.lands() {
+                break;
+            }
+        }
+        prop_assert!(how == Batch::All || used <= limit);
+    }
+}
+
+#[test]
+fn b08_a_tools_own_countdown_names_it_and_the_fewest_left_is_shown() {
+    let tool_limits = BTreeMap::from([("grep".to_owned(), 4)]);
+    let mut talk = Talk::new(Role::Engine, Policy { tool_limits, ..limited(8) });
+    let mut said = Vec::new();
+    for (n, tool) in ["grep", "grep", "read_file", "grep", "read_file", "grep"].iter().enumerate() {
+        let step = talk.one(tool, input(n as u64), &format!("{n}"));
+        said.push(lines(&step).remove(&0).map(|(_, line)| line));
+    }
+    let said: Vec<_> = said.iter().map(Option::as_deref).collect();
+    assert_eq!(
+        said,
+        [
+            None,
+            Some("2 grep calls remaining"),
+            None,
+            Some("1 grep call remaining"),
+            Some("3 tool calls remaining"),
+            Some("grep: limit of 4 reached; other tools remain"),
+        ]
+    );
+}
+
+#[test]
+fn b08_milestones_and_off_say_less() {
+    let shown = |countdown, limit: u64| -> Vec<u64> {
+        let mut talk = Talk::new(Role::Engine, Policy { countdown, ..limited(limit) });
+        let said = |n: u64| {
+            let step = talk.one("grep", input(n), &format!("{n}"));
+            lines(&step).remove(&0).filter(|(kind, _)| *kind != AdditionKind::Ask).map(|_| n + 1)
+        };
+        (0..limit).filter_map(said).collect()
+    };
+    assert_eq!(shown(Countdown::Milestones, 20), [10, 15, 18, 19]);
+    assert_eq!(shown(Countdown::Every, 20), (10..20).collect::<Vec<_>>());
+    assert_eq!(shown(Countdown::Off, 20), [19]);
+    assert_eq!(shown(Countdown::Off, 1), []);
+    assert_eq!(shown(Countdown::Milestones, 1), []);
+}
+
+#[test]
+fn b02_limits_that_the_transcript_does_not_show_warn_once() {
+    let tokens = Policy { tokens_limit: Some(100_000), ..Policy::default() };
+    let cost = Policy { cost_limit_usd: Some(NanoUsd(1_000_000_000)), ..Policy::default() };
+    let time = Policy { time_limit: Some(Millis::from_secs(1000)), ..Policy::default() };
+    let used = |share: u64| Facts {
+        tokens: share * 1000,
+        cost: NanoUsd(share * 10_000_000),
+        elapsed: Millis::from_secs(share * 10),
+        ..Facts::default()
+    };
+    for (policy, name) in [(tokens, "token"), (cost, "cost"), (time, "time")] {
+        let mut talk = Talk::new(Role::Engine, policy);
+        for (n, share) in [10, 89, 90, 91].into_iter().enumerate() {
+            talk.facts = used(share);
+            let step = talk.one("grep", input(n as u64), &format!("{n}"));
+            let wanted = format!(
+                "About 10% of the {name} limit remains. Finish your research and prepare the final answer."
+            );
+            let said = lines(&step).remove(&0);
+            assert_eq!(
+                said,
+                (share == 90).then_some((AdditionKind::Warn, wanted)),
+                "{name} {share}"
+            );
+        }
+        // What was said once on facts is said again at the same place, whatever they are now.
+        let records = talk.transcript.into_parts().2;
+        let mut again = Talk::new(Role::Engine, Policy::default());
+        again.transcript = Transcript::new(Role::Engine, Policy::default(), records);
+        again.say("What is it?");
+        let warned: Vec<_> = (0..4)
+            .filter(|n| !again.one("grep", input(*n), &format!("{n}")).additions.is_empty())
+            .collect();
+        assert_eq!(warned, [2], "{name}");
+    }
+}
+
+#[test]
+fn b12_each_request_of_a_parent_starts_a_count_of_its_own() {
+    for role in [Role::Engine, Role::Gateway] {
+        let mut talk = Talk::new(role, limited(5));
+        for n in 0..3 {
+            talk.one("grep", input(n), &format!("{n}"));
+        }
+        assert_eq!(talk.calls(), 3);
+        talk.model("It is twelve.", vec![], Stop::Natural);
+        assert!(talk.say("And in July?").starts_run);
+        assert_eq!((talk.calls(), talk.transcript.runs()), (0, 2));
+        talk.one("grep", input(9), "9");
+        assert_eq!((talk.calls(), talk.lands(), talk.role), (1, false, role));
+    }
+}
+
+#[test]
+fn b07_countdown_from_is_inclusive_and_nothing_is_said_before_it() {
+    for (percent, first) in [(0, 1), (50, 5), (75, 8), (90, 9)] {
+        let countdown_from = Share::from_percent(percent);
+        let mut talk = Talk::new(Role::Engine, Policy { countdown_from, ..limited(10) });
+        let said = |n: &u64| !talk.one("grep", input(*n), &format!("{n}")).additions.is_empty();
+        let heard: Vec<_> = (1..=10).filter(said).collect();
+        assert_eq!(heard, (first..=10).collect::<Vec<_>>(), "from {percent} %");
+    }
+}

@@ -1,0 +1,127 @@
+//! A conversation, message by message, and what the fold makes of it.
+
+use std::collections::BTreeMap;
+
+use softland_core::policy::Policy;
+use softland_core::{
+    AdditionKind, Call, Digest, Facts, Finished, Phase, Place, Role, SignalKind, Step, Stop, Text,
+    ToolResult, Transcript, User, UserText,
+};
+
+/// A conversation, message by message.
+pub(crate) struct Talk {
+    pub(crate) transcript: Transcript,
+    pub(crate) role: Role,
+    pub(crate) ids: u64,
+    pub(crate) facts: Facts,
+}
+
+/// (tool, arguments, result, whether it failed)
+pub(crate) type Done<'a> = (&'a str, String, &'a str, bool);
+
+impl Talk {
+    pub(crate) fn new(role: Role, policy: Policy) -> Self {
+        let transcript = Transcript::new(role, policy, BTreeMap::new());
+        let mut talk = Self { transcript, role, ids: 0, facts: Facts::default() };
+        talk.say("What is it?");
+        talk
+    }
+
+    pub(crate) fn say(&mut self, text: &str) -> Step {
+        let texts = vec![UserText { text }];
+        self.transcript.user(&User { texts, ..User::default() }, Some(&self.facts))
+    }
+
+    pub(crate) fn model(&mut self, text: &str, calls: Vec<Call<'_>>, stop: Stop) {
+        let text = Text::of(text);
+        let turn =
+            Finished { text, calls, cut_call: false, hidden: false, stop, output_tokens: None };
+        self.transcript.model(&turn);
+    }
+
+    /// A turn of calls and what came back.
+    pub(crate) fn round(&mut self, done: &[Done<'_>]) -> Step {
+        self.round_with(done, "")
+    }
+
+    /// The same with something that a person says beside the results.
+    pub(crate) fn round_with(&mut self, done: &[Done<'_>], said: &str) -> Step {
+        let ids: Vec<String> = done.iter().map(|_| self.id()).collect();
+        let named: Vec<_> =
+            ids.iter().zip(done).map(|(id, done)| (id.clone(), done.0, done.1.clone())).collect();
+        let calls =
+            named.iter().map(|(id, name, input)| Call { id, name, input, server: false }).collect();
+        self.model("", calls, Stop::Natural);
+        let results =
+            ids.iter().zip(done).map(|(id, (_, _, text, failed))| result(id, text, *failed));
+        let texts = match said {
+            "" => Vec::new(),
+            text => vec![UserText { text }],
+        };
+        let user = User { results: results.collect(), texts, media: false };
+        self.transcript.user(&user, Some(&self.facts))
+    }
+
+    pub(crate) fn one(&mut self, tool: &str, input: impl Into<String>, result: &str) -> Step {
+        self.round(&[(tool, input.into(), result, false)])
+    }
+
+    pub(crate) fn id(&mut self) -> String {
+        self.ids += 1;
+        format!("id{}", self.ids)
+    }
+
+    pub(crate) fn calls(&self) -> u64 {
+        self.transcript.run().map_or(0, |run| run.used().calls)
+    }
+
+    pub(crate) fn lands(&self) -> bool {
+        matches!(self.transcript.run().map(|run| run.phase()), Some(Phase::Landing { .. }))
+    }
+}
+
+pub(crate) fn result<'a>(id: &'a str, text: &str, failed: bool) -> ToolResult<'a> {
+    ToolResult {
+        id,
+        digest: Digest::of(text.as_bytes()),
+        chars: text.chars().count() as u64,
+        failed,
+        unfinished: false,
+        cleared: false,
+        lined: false,
+    }
+}
+
+pub(crate) fn limited(limit: u64) -> Policy {
+    Policy { tool_calls_limit: Some(limit), ..Policy::default() }
+}
+
+pub(crate) fn input(n: u64) -> String {
+    format!(r#"{{"n":{n}}}"#)
+}
+
+pub(crate) fn batch(from: u64, calls: u64) -> Vec<Done<'static>> {
+    (from..from + calls).map(|n| ("grep", input(n), "found", false)).collect()
+}
+
+/// Which result got which line.
+pub(crate) fn lines(step: &Step) -> BTreeMap<usize, (AdditionKind, String)> {
+    let line = |a: &softland_core::Addition| match a.place {
+        Place::Result(n) => (n, (a.kind, a.text.clone())),
+        Place::End => panic!("a line outside the results"),
+    };
+    let lines: BTreeMap<_, _> = step.additions.iter().map(line).collect();
+    assert_eq!(lines.len(), step.additions.len(), "two lines in one result");
+    lines
+}
+
+pub(crate) fn kinds(step: &Step) -> Vec<SignalKind> {
+    step.signals.iter().map(|signal| signal.signal).collect()
+}
+
+/// Nothing was signalled but a sweep, which honest research is, and nothing was said.
+pub(crate) fn silent(step: &Step, what: &str, n: u64) {
+    let loops: Vec<_> = kinds(step).into_iter().filter(|kind| *kind != SignalKind::Sweep).collect();
+    assert_eq!(loops, [], "{what}, round {n}");
+    assert_eq!(step.additions, [], "{what}, round {n}");
+}

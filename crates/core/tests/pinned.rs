@@ -1,0 +1,44 @@
+//! Pinned records and policies survive their written form: what was decided is decided for ever.
+
+use softland_core::policy::{KEYS, Policy, Value};
+use softland_core::{Because, Decided, Digest, Limit, Millis, NanoUsd, Pinned, Reason};
+
+#[test]
+fn a_record_survives_its_written_form() {
+    let mut policy = Policy::named("coding").unwrap();
+    for (key, value) in [
+        ("cost_limit_usd", "0.123456789"),
+        ("time_limit", "1h30m"),
+        ("tool_limits", "grep=5,mcp__a__b=0"),
+        ("loop_keys", "Bash=command+cwd,wait=polls"),
+        ("warn_at", "0.333333"),
+        ("answer_tool", "respond"),
+    ] {
+        policy.set(key, &Value::Text(value.to_owned())).unwrap();
+    }
+    let mut record = Pinned::new(policy);
+    let money = |nano| Limit::Money(NanoUsd(nano));
+    for because in [
+        Because::count(Reason::Tokens, 9, 10),
+        Because::count(Reason::Tool("grep".to_owned()), 5, 5),
+        Because { reason: Reason::Cost, used: money(1), limit: money(5_000_000_000) },
+        Because { reason: Reason::Time, used: Limit::Time(Millis(61_001)), limit: Limit::Time(Millis(0)) },
+    ] {
+        record.decided.push(Decided { round: 3, lands: true, because });
+    }
+    let written = serde_json::to_string(&record).unwrap();
+    assert_eq!(serde_json::from_str::<Pinned>(&written).unwrap(), record, "{written}");
+    let key = Digest::of(b"the messages so far");
+    let written = serde_json::to_string(&key).unwrap();
+    assert_eq!(serde_json::from_str::<Digest>(&written).unwrap(), key);
+}
+
+#[test]
+fn a_policy_is_written_with_the_contracts_keys() {
+    let written = serde_json::to_value(Policy::default()).unwrap();
+    let members: Vec<&str> = written.as_object().unwrap().keys().map(String::as_str).collect();
+    for key in KEYS {
+        assert!(members.contains(&key.name), "{}", key.name);
+    }
+    assert_eq!(members.len(), KEYS.len());
+}
