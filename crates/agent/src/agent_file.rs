@@ -10,10 +10,10 @@ use std::path::Path;
 
 use softland_session::core::policy::{KEYS, KeyError, Policy, Value};
 
-use softland_session::core::nearest;
 use crate::tool::cut_line;
 use crate::tools::BUILT_IN;
 use front_matter::Entry;
+use softland_session::core::nearest;
 
 mod front_matter;
 mod keys;

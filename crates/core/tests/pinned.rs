@@ -22,7 +22,11 @@ fn a_record_survives_its_written_form() {
         Because::count(Reason::Tokens, 9, 10),
         Because::count(Reason::Tool("grep".to_owned()), 5, 5),
         Because { reason: Reason::Cost, used: money(1), limit: money(5_000_000_000) },
-        Because { reason: Reason::Time, used: Limit::Time(Millis(61_001)), limit: Limit::Time(Millis(0)) },
+        Because {
+            reason: Reason::Time,
+            used: Limit::Time(Millis(61_001)),
+            limit: Limit::Time(Millis(0)),
+        },
     ] {
         record.decided.push(Decided { round: 3, lands: true, because });
     }

@@ -117,7 +117,7 @@ impl fmt::Display for Price {
         let Usage { input, cache_read, cache_write_5m, cache_write_1h, output, .. } = self.usage;
         let written = cache_write_5m + cache_write_1h;
         let remark = match (self.refused.first(), self.way, self.rung) {
-            (Some(refusal), ..) => format!("400: {refusal}"),
+            (Some(refusal), ..) => format!("400: {}", opening(refusal)),
             (None, Way::Respond, Some(Rung::None)) => "not forced here: `none` instead".to_owned(),
             _ => String::new(),
         };
@@ -132,6 +132,13 @@ impl fmt::Display for Price {
     }
 }
 
+/// The first two sentences: what was wrong.
+fn opening(refusal: &str) -> String {
+    let sentences: Vec<_> = refusal.trim_end_matches('.').split(". ").take(2).collect();
+    sentences.join(". ")
+}
+
+/// Prints the table.
 pub fn main() -> Result<(), Box<dyn Error>> {
     println!(
         "| model | way to land | requests | read from cache | written to cache | uncached input \
@@ -245,14 +252,15 @@ impl Run {
         }
     }
 
-    /// The result of the turn's call: a note of about 15,000 characters.
+    /// The result of the turn's call: a note of about 15,600 characters.
     fn answer(&mut self, done: &Done, call: usize) {
-        let note = format!("Note {call}: the lamp by the harbour was lit, and nobody saw by whom.\n");
+        let note =
+            format!("Note {call}: the lamp by the harbour was lit, and nobody saw by whom.\n");
         let results: Vec<Value> = done
             .calls
             .iter()
             .map(|pending| {
-                let content = note.repeat(15_000 / note.len());
+                let content = note.repeat(15_600 / note.len());
                 json!({"type": "tool_result", "tool_use_id": pending.id, "content": content})
             })
             .collect();
@@ -260,7 +268,10 @@ impl Run {
     }
 
     /// The last request without softland: as it would be, but for one change.
-    fn elsewhere(&mut self, change: impl FnOnce(&mut serde_json::Map<String, Value>)) -> Option<Rung> {
+    fn elsewhere(
+        &mut self,
+        change: impl FnOnce(&mut serde_json::Map<String, Value>),
+    ) -> Option<Rung> {
         let mut body: serde_json::Map<String, Value> =
             serde_json::from_slice(&self.body()).unwrap_or_default();
         change(&mut body);

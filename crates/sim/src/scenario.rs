@@ -63,7 +63,7 @@ const BUILTIN: &[(&str, &str, Play)] = &[
     ("whitespace", "a blank text after tool results, until nudged (:never)", silences::whitespace),
     ("trivial", "an answer of three tokens after tool results", silences::trivial),
     ("echo", "a call written as text with an invented result", silences::echo),
-    ("truncator", "cut by max_tokens in a text, then in a call", silences::truncator),
+    ("truncator", "cut by max_tokens in a call, then in the answer", silences::truncator),
     ("pause", "pauses in a server tool twice (:N times)", silences::pause),
     ("refuser", "refuses without a word (:text with one)", silences::refuser),
     ("bad-json", "a call whose input is not JSON", faults::bad_json),

@@ -182,23 +182,30 @@ fn short_and_false_answers() {
 }
 
 #[test]
-fn truncated_in_a_text_then_in_a_call() {
+fn truncated_in_a_call_then_in_the_answer() {
     let sim = sim("truncator");
     let mut body = question(DEFAULT_MODEL);
-    let (_, reply) = ask(&sim, &body);
-    assert_eq!(reply["stop_reason"], "max_tokens");
-    let messages = body["messages"].as_array_mut().unwrap();
-    messages.push(json!({"role": "assistant", "content": reply["content"]}));
-    messages.push(json!({"role": "user", "content": "Continue exactly where you stopped."}));
     let (_, cut) = ask(&sim, &body);
     assert_eq!(
         (&cut["stop_reason"], &cut["content"][0]["type"]),
         (&json!("max_tokens"), &json!("tool_use"))
     );
     assert_eq!(cut["content"][0]["input"], json!({}));
-    let whole = drive(&sim, body, 5, |_, _| "found".into());
-    assert_eq!((whole.calls.len(), &whole.last["stop_reason"]), (1, &json!("end_turn")));
-    assert!(!whole.text().is_empty());
+    let (_, call) = ask(&sim, &body);
+    assert_eq!(call["stop_reason"], "tool_use");
+    let id = &call["content"][0]["id"];
+    let result = json!({"type": "tool_result", "tool_use_id": id, "content": "found"});
+    let messages = body["messages"].as_array_mut().unwrap();
+    messages.push(json!({"role": "assistant", "content": call["content"]}));
+    messages.push(json!({"role": "user", "content": [result]}));
+    let (_, half) = ask(&sim, &body);
+    assert_eq!(half["stop_reason"], "max_tokens");
+    let messages = body["messages"].as_array_mut().unwrap();
+    messages.push(json!({"role": "assistant", "content": half["content"]}));
+    messages.push(json!({"role": "user", "content": "Continue exactly where you stopped."}));
+    let (_, rest) = ask(&sim, &body);
+    assert_eq!(rest["stop_reason"], "end_turn");
+    assert!(rest["content"][0]["text"].as_str().unwrap().starts_with(" sentence"));
 }
 
 #[test]

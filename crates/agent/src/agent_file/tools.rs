@@ -4,9 +4,9 @@ use softland_session::core::policy::Value;
 
 use super::Report;
 use super::front_matter::Entry;
-use softland_session::core::nearest;
 use crate::tool::cut_line;
 use crate::tools::{BUILT_IN, LATER};
+use softland_session::core::nearest;
 
 const ALLOWED: &str = "a list of tool names, or names with commas between";
 

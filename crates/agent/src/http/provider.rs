@@ -9,8 +9,8 @@ use reqwest::Url;
 
 use super::client::is_loopback;
 use super::{Secret, TransportErrorKind};
-use softland_session::core::nearest;
 use crate::tool::cut_line;
+use softland_session::core::nearest;
 
 mod table;
 
@@ -211,11 +211,7 @@ pub fn resolve(
         }
         (None, _) => default_base_url(provider, api)?,
     };
-    let mut credential = find_key(provider.keys, &env)?;
-    if provider.name == "sim" {
-        // The simulator wants a key, as the real API does, and takes any.
-        credential = Some((Auth::XApiKey, Secret::new("simulated")));
-    }
+    let credential = find_key(provider.keys, &env)?;
     if credential.is_none() && provider.needs_key && !is_loopback(&base_url) {
         let variables = provider.keys.iter().map(|(name, _)| (*name).to_owned()).collect();
         return Err(ProviderError::MissingKey { provider: name.to_owned(), variables });

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use cap_std::fs::{Dir, Metadata};
 
-use softland_session::core::near;
 use crate::tool::cut_line;
+use softland_session::core::near;
 
 /// The largest file that is read, in bytes.
 pub(super) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;

@@ -21,6 +21,8 @@ async fn b01_at_the_limit_no_round_starts_and_the_run_ends_with_an_answer() {
         let ran = play(policy, stubborn()).await;
         assert_eq!(ran.executed, most, "{:?}", ran.end());
         assert_eq!(executed(&ran.events).len() as u64, most);
+        // The note, its refusal, and a request without tools: no other.
+        assert!(ran.requests.len() as u64 <= most + 3, "{} requests", ran.requests.len());
         assert!(ran.report.ended.outcome.is_done(), "{:?}", ran.end());
         assert!(!ran.answer().trim().is_empty());
         ran.nothing_refused();

@@ -215,12 +215,15 @@ async fn b31_when_the_user_goes_the_stream_is_let_go_and_nothing_more_is_sent() 
     let (mut conversation, cancel) = (Conversation::new(), CancellationToken::new());
     let mut events = Vec::new();
     let mut sink = |event: &Event| events.push(event.clone());
-    let (report, ()) =
-        tokio::join!(agent.ask(&mut conversation, "What is it?", &mut sink, &cancel), async {
-            tokio::time::sleep(Duration::from_secs(5)).await;
-            assert_eq!(transport.dropped.load(Ordering::SeqCst), 1);
-            cancel.cancel();
-        });
+    let user = async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(transport.dropped.load(Ordering::SeqCst), 1);
+        cancel.cancel();
+    };
+    let asked = agent.ask(&mut conversation, "What is it?", &mut sink, &cancel);
+    let both = async { tokio::join!(asked, user).0 };
+    let report = tokio::time::timeout(Duration::from_secs(60), both).await;
+    let report = report.expect("it waits on for the provider");
     assert_eq!(report.unwrap().ended.outcome.word(), "cancelled");
     assert_eq!(transport.dropped.load(Ordering::SeqCst), 2, "the provider goes on writing");
     assert_eq!(transport.requests().len(), 2);

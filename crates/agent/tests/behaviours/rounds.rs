@@ -291,7 +291,7 @@ async fn b27_what_is_said_in_mid_round_comes_after_the_results() {
     assert_eq!(transport.sim.refused(), 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn b28_abort_ends_tools_answers_calls_and_a_later_question_works() {
     let turns =
         vec![Turn::of(vec![call(0), Part::tool("hangs", "{}"), call(1)]), Turn::say("Twelve.")];

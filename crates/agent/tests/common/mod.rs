@@ -1,9 +1,5 @@
 //! What the tests of the loop share: a simulator as a transport, and tools that count.
-#![allow(
-    dead_code,
-    clippy::allow_attributes,
-    reason = "each test uses what it needs"
-)]
+#![allow(dead_code, clippy::allow_attributes, reason = "each test uses what it needs")]
 #![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
 
 use std::sync::Arc;

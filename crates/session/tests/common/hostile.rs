@@ -1,7 +1,7 @@
 //! A hostile model and its surroundings, all from one seed: turns of any shape, policies of any
 //! kind, tools that repeat, change, fail or say nothing.
 
-use softland_core::policy::{KEYS, Policy, Value};
+use softland_session::core::policy::{KEYS, Policy, Value};
 use softland_sim::{Fault, Part, Stop, Turn};
 
 /// What the thinking of the hostile model says; it must never be in an answer.

@@ -1,10 +1,10 @@
 //! What the tests of the session share.
-#![allow(
-    dead_code,
-    clippy::allow_attributes,
-    reason = "each test uses what it needs"
+#![allow(dead_code, clippy::allow_attributes, reason = "each test uses what it needs")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "in test helpers to panic is to fail the test"
 )]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "in test helpers to panic is to fail the test")]
 
 pub(crate) mod client;
 pub(crate) mod hostile;

@@ -46,12 +46,13 @@ pub(super) fn echo(view: &View<'_>, _: Option<Parameter>) -> Turn {
 pub(super) fn truncator(view: &View<'_>, _: Option<Parameter>) -> Turn {
     let long = "The first part of what I found is this: the notes begin with a list, and the list \
                 goes on until it stops in the middle of a";
+    let rest = " sentence, which ends here. That is all there is.";
     match view.attempt {
         _ if view.told => view.answer("It ends here, cut short by the limit."),
-        0 => Turn::say(long).stopping(Stop::MaxTokens),
-        1 if view.can_call() => cut_call(view),
-        _ if view.rounds.is_empty() && view.can_call() => view.call(1),
-        _ => view.answer(" sentence, which ends here. That is all there is."),
+        0 if view.can_call() => cut_call(view),
+        1 if view.rounds.is_empty() && view.can_call() => view.call(1),
+        0 | 2 => Turn::say(long).stopping(Stop::MaxTokens),
+        _ => view.answer(rest),
     }
 }
 
