@@ -28,8 +28,8 @@ impl Digest {
             b = folded(b ^ y, SEEDS[3] ^ x.rotate_left(32));
         }
         let mut last = [0_u8; 16];
-        for (to, from) in last.iter_mut().zip(tail) {
-            *to = *from;
+        if let Some(last) = last.get_mut(..tail.len()) {
+            last.copy_from_slice(tail);
         }
         let (x, y) = halves(last);
         Self(folded(a ^ x, SEEDS[2] ^ y), folded(b ^ y, SEEDS[3] ^ x.rotate_left(32)))

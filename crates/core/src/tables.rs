@@ -68,6 +68,13 @@ impl Folded {
         self.bytes.get(..self.length) == Some(word.as_bytes())
     }
 
+    /// Whether a table with these [`lengths`] may have this name.
+    fn may_be_in(&self, lengths: &[u64; 26]) -> bool {
+        let letter = self.bytes.first().and_then(|first| first.checked_sub(b'a'));
+        let lengths = letter.and_then(|letter| lengths.get(usize::from(letter)));
+        lengths.is_some_and(|lengths| lengths >> self.length & 1 == 1)
+    }
+
     /// Order of a folded word of a table against this name. First letters decide nearly always,
     /// without a call to compare memory.
     fn order(&self, word: &str) -> Ordering {
@@ -75,6 +82,18 @@ impl Folded {
         let word = word.as_bytes();
         word.first().cmp(&name.first()).then_with(|| word.cmp(name))
     }
+}
+
+/// The lengths of a table's words, a bit for each, by their first letter: what most names fail at.
+const fn lengths(table: &[Word]) -> [u64; 26] {
+    let mut lengths = [0; 26];
+    let mut at = 0;
+    while at < table.len() {
+        let word = table[at].word.as_bytes();
+        lengths[(word[0] - b'a') as usize] |= 1 << word.len();
+        at += 1;
+    }
+    lengths
 }
 
 /// Whether a table sorted by folded word has a name.

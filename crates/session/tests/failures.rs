@@ -180,7 +180,7 @@ fn polling_paging_batches_and_flat_histories_go_on() {
     for (tool, limit) in [("grep", 3), ("get_job_status", 10)] {
         let mut client = Client::new(Role::Gateway, Policy::default());
         for n in 1..=limit {
-            client.round(&[(&format!("c{n}"), tool, json!({"a": 7}))], "still running");
+            client.round(&[(&format!("c{n}"), tool, json!({"a": 7}))], "12 lamps");
             let noted = interventions(&client.begin_told().1) == [Intervention::Note];
             assert_eq!(noted, n == limit, "{tool} {n}");
         }

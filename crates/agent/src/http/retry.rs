@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{ResponseHead, TransportError, TransportErrorKind};
+use super::{ResponseHead, TimeoutPhase, TransportError, TransportErrorKind};
 
 /// Statuses that the same request will get again: no retry, whatever the server says.
 const NEVER: [u16; 5] = [400, 401, 403, 404, 413];
@@ -56,7 +56,8 @@ impl RetryPolicy {
     /// at once, never less.
     #[must_use]
     pub fn next_delay(&self, retry: u32, failure: Failure<'_>, jitter: f64) -> Option<Duration> {
-        if retry >= self.max_retries || !is_retryable(failure) {
+        let most = if is_unreachable(failure) { 1 } else { self.max_retries };
+        if retry >= most.min(self.max_retries) || !is_retryable(failure) {
             return None;
         }
         // NaN and values outside of 0 to 1 wait longest.
@@ -68,6 +69,13 @@ impl RetryPolicy {
         let bound = self.base.saturating_mul(2_u32.saturating_pow(retry)).min(self.cap);
         Some(bound.mul_f64(jitter))
     }
+}
+
+/// Nobody answered for the whole connect timeout: waiting that long again and again helps nobody.
+fn is_unreachable(failure: Failure<'_>) -> bool {
+    let connect = TimeoutPhase::Connect;
+    matches!(failure, Failure::Transport(error)
+        if matches!(error.kind, TransportErrorKind::Timeout { phase, .. } if phase == connect))
 }
 
 /// 408, 409, 429 and 5xx, as the Anthropic and OpenAI SDKs do, and lost connections.

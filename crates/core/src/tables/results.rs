@@ -4,7 +4,7 @@
 //! Does not parse JSON and does not judge contents: looks at openings, at the first and
 //! last lines, and at names.
 
-use super::{Word, has_name, starts_ignoring_case, starts_with_any, w};
+use super::{Folded, Word, has_folded, lengths, starts_ignoring_case, starts_with_any, w};
 
 /// Lines looked at from each end for an exit code.
 const LINES: usize = 4;
@@ -122,7 +122,10 @@ pub(super) static UNFINISHED: &[Word] = &[
 /// Whether a field of a JSON result differs between two runs of the same call.
 #[must_use]
 pub fn is_volatile_field(name: &str) -> bool {
-    has_name(VOLATILE_FIELDS, name)
+    // Asked of every member of every result that is JSON.
+    static LENGTHS: [u64; 26] = lengths(VOLATILE_FIELDS);
+    let name = Folded::of(name).filter(|name| name.may_be_in(&LENGTHS));
+    name.is_some_and(|name| has_folded(VOLATILE_FIELDS, &name))
 }
 
 /// Whether a line of a text result differs between two runs of the same call.

@@ -64,7 +64,7 @@ impl<'a> View<'a> {
         let user_text = last.map(own_text).unwrap_or_default();
         let open = prompt.last().filter(|t| t.role == Role::Assistant);
         Self {
-            question: human.and_then(|i| prompt.turns.get(i)).map(own_text).unwrap_or_default(),
+            question: human.and_then(|i| prompt.turns.get(i)).map(asked).unwrap_or_default(),
             rounds: rounds(prompt.turns.get(human.map_or(0, |i| i + 1)..).unwrap_or(&[])),
             tools: prompt.tools.iter().filter_map(Tool::read).collect(),
             choice: prompt.choice,
@@ -237,6 +237,13 @@ fn own_text(turn: &Said<'_>) -> String {
     texts.join("\n")
 }
 
+/// What a person asked: a text without the lines that a harness has added.
+fn asked(turn: &Said<'_>) -> String {
+    let text = own_text(turn);
+    let lines: Vec<&str> = text.lines().filter(|line| !is_softland(line)).collect();
+    lines.join("\n")
+}
+
 fn all_text(turn: &Said<'_>) -> String {
     let mut out = own_text(turn);
     for block in turn.blocks.iter().filter(|b| b.is("tool_result")) {
@@ -255,13 +262,14 @@ fn result_text(block: &Block<'_>) -> String {
     out
 }
 
-/// The last user message that is neither results nor a nudge or continuation.
+/// The last user message that is neither results nor a nudge, a continuation or a harness's line.
 fn last_human(prompt: &Prompt<'_>) -> Option<usize> {
     prompt.turns.iter().rposition(|t| {
         let text = own_text(t);
         t.role == Role::User
             && !t.has("tool_result")
             && text.trim() != CONTINUE
+            && !(is_softland(&text) && !text.trim().contains('\n'))
             && !(is_nudge(&text) && text.len() < 40)
     })
 }

@@ -107,23 +107,7 @@ impl<'a> Str<'a> {
     /// escape that begins in them is read whole, a character that they cut is left out.
     #[must_use]
     pub fn head(&self, bytes: usize) -> String {
-        let mut out = String::with_capacity(bytes.min(self.raw.len()));
-        let mut rest = self.raw;
-        let mut room = bytes;
-        while room > 0 {
-            let plain = rest.get(..rest.floor_char_boundary(room)).unwrap_or_default();
-            let Some(at) = memchr(b'\\', plain.as_bytes()) else {
-                out.push_str(plain);
-                break;
-            };
-            let (plain, escape) = rest.split_at(at);
-            let (c, after) = read_escape(escape);
-            out.push_str(plain);
-            out.push(c);
-            room = room.saturating_sub(rest.len() - after.len());
-            rest = after;
-        }
-        out
+        unescaped(self.raw, self.raw.floor_char_boundary(bytes))
     }
 
     /// The end of the unescaped string: what the last `bytes` bytes as written mean. Where that
@@ -159,16 +143,7 @@ impl<'a> Str<'a> {
 
     #[cold]
     fn unescaped(&self) -> String {
-        let mut out = Vec::with_capacity(self.raw.len());
-        let mut rest = self.raw;
-        while let Some(at) = copy_plain(rest.as_bytes(), &mut out) {
-            let (c, after) = read_escape(rest.get(at..).unwrap_or_default());
-            out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
-            rest = after;
-        }
-        // Whole characters were copied, so nothing is ever replaced.
-        String::from_utf8(out)
-            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+        unescaped(self.raw, self.raw.len())
     }
 }
 
@@ -229,24 +204,52 @@ impl Iterator for Chars<'_> {
     }
 }
 
-/// Copies what stands before the first backslash and says where that is: eight bytes at a time,
-/// because escapes come in swarms (source text, JSON within JSON), where a call into the vectorised
-/// search and another one to copy cost more than the few bytes between them.
-#[inline]
-fn copy_plain(bytes: &[u8], out: &mut Vec<u8>) -> Option<usize> {
-    let (words, rest) = bytes.as_chunks::<8>();
-    for (n, word) in words.iter().enumerate() {
-        out.extend_from_slice(word);
-        let hits = bytes_equal(u64::from_le_bytes(*word), b'\\');
-        if hits != 0 {
-            let plain = hits.trailing_zeros() as usize / 8;
-            out.truncate(out.len() - (word.len() - plain));
-            return Some(n * 8 + plain);
+/// What `raw` means up to the boundary `until`, and to the end of an escape that it cuts. Eight
+/// bytes at a time, because escapes come in swarms (source text, JSON within JSON), where a call
+/// into the vectorised search and another one to copy cost more than the few bytes between them.
+fn unescaped(raw: &str, until: usize) -> String {
+    let mut out = Vec::with_capacity(until);
+    let bytes = raw.as_bytes();
+    let mut at = 0;
+    while at < until {
+        let rest = bytes.get(at..until).unwrap_or_default();
+        let plain = if let Some(word) = rest.first_chunk::<8>() {
+            out.extend_from_slice(word);
+            let hits = bytes_equal(u64::from_le_bytes(*word), b'\\');
+            let plain = if hits == 0 { 8 } else { hits.trailing_zeros() as usize / 8 };
+            out.truncate(out.len() - (8 - plain));
+            plain
+        } else {
+            let plain = rest.iter().position(|&byte| byte == b'\\').unwrap_or(rest.len());
+            out.extend_from_slice(rest.get(..plain).unwrap_or_default());
+            plain
+        };
+        at += plain;
+        if at < until && bytes.get(at) == Some(&b'\\') {
+            at += push_escape(raw, at, &mut out);
         }
     }
-    let plain = rest.iter().position(|&byte| byte == b'\\');
-    out.extend_from_slice(rest.get(..plain.unwrap_or(rest.len())).unwrap_or_default());
-    plain.map(|plain| words.len() * 8 + plain)
+    // Whole characters were copied, so nothing is ever replaced.
+    String::from_utf8(out)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+/// Appends what the escape at `at` means; how long it is as written.
+#[inline]
+fn push_escape(raw: &str, at: usize, out: &mut Vec<u8>) -> usize {
+    let simple = match raw.as_bytes().get(at + 1) {
+        Some(b'n') => b'\n',
+        Some(quoted @ (b'"' | b'\\' | b'/')) => *quoted,
+        Some(b't') => b'\t',
+        _ => {
+            let escape = raw.get(at..).unwrap_or_default();
+            let (c, after) = read_escape(escape);
+            out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+            return escape.len() - after.len();
+        }
+    };
+    out.push(simple);
+    2
 }
 
 /// Reads the escape at the start of `text`, which begins with a backslash and was checked.
