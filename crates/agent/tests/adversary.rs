@@ -7,6 +7,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
     reason = "in test helpers to panic is to fail the test"
 )]
 
@@ -310,7 +311,7 @@ fn check_prefixes(transport: &SimTransport, but_at: Option<usize>) {
 /// The answer tool that a policy declares.
 fn answer_tool(policy: &Policy) -> Option<&str> {
     let responds = policy.landing == Landing::Respond;
-    policy.answer_tool.as_deref().or(responds.then_some("respond"))
+    policy.answer_tool.as_deref().or_else(|| responds.then_some("respond"))
 }
 
 fn messages(body: &[u8]) -> &[u8] {

@@ -16,8 +16,8 @@ pub fn of_text(text: &str, drop: &dyn Fn(&str) -> bool) -> Digest {
     of_text_with(text, drop, &mut |_, _| {})
 }
 
-/// As [`of_text`], and hands each top-level member of an object to `seen` on the way: its key as
-/// written and its value as by [`member`]. A text that turns out not to be JSON may have been
+/// As [`of_text`], and hands each top-level member of an object to `seen` on the way: its key and
+/// its value, both as written ([`unquoted`] reads a value as [`member`] does). A text that turns out not to be JSON may have been
 /// handed over in part.
 #[must_use]
 pub fn of_text_with<'a>(
@@ -73,7 +73,9 @@ pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     found
 }
 
-fn unquoted(raw: &str) -> &str {
+/// A string without its quotes, anything else without the space around it.
+#[must_use]
+pub fn unquoted(raw: &str) -> &str {
     let raw = raw.trim();
     raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"')).unwrap_or(raw)
 }
@@ -134,7 +136,7 @@ impl<'a> Walk<'a> {
         self.members(&mut |walk, key| {
             let start = walk.at;
             let value = walk.value(drop, depth)?;
-            seen(key, unquoted(walk.text.get(start..walk.at)?));
+            seen(key, walk.text.get(start..walk.at)?);
             if !drop(key) {
                 sum = sum.with(Digest::of(key.as_bytes()).then(value));
             }

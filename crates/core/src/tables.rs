@@ -53,6 +53,16 @@ struct Folded {
 }
 
 impl Folded {
+    /// `None` for a name that no table with these [`lengths`] has.
+    fn within(lengths: &[u64; 26], name: &str) -> Option<Self> {
+        let letter = folded(name).next()?.checked_sub(b'a')?;
+        let lengths = *lengths.get(usize::from(letter))?;
+        // Folding takes letters away and adds none.
+        let shorter = u64::MAX >> 63_usize.saturating_sub(name.len());
+        let folded = (lengths & shorter != 0).then(|| Self::of(name))??;
+        (lengths >> folded.length & 1 == 1).then_some(folded)
+    }
+
     /// `None` for a name that is longer than every word of the tables.
     fn of(name: &str) -> Option<Self> {
         let mut bytes = [0; LONGEST];
@@ -66,13 +76,6 @@ impl Folded {
 
     fn is(&self, word: &str) -> bool {
         self.bytes.get(..self.length) == Some(word.as_bytes())
-    }
-
-    /// Whether a table with these [`lengths`] may have this name.
-    fn may_be_in(&self, lengths: &[u64; 26]) -> bool {
-        let letter = self.bytes.first().and_then(|first| first.checked_sub(b'a'));
-        let lengths = letter.and_then(|letter| lengths.get(usize::from(letter)));
-        lengths.is_some_and(|lengths| lengths >> self.length & 1 == 1)
     }
 
     /// Order of a folded word of a table against this name. First letters decide nearly always,

@@ -81,8 +81,10 @@ pub struct Exchange {
     role: Role,
     capability: Capability,
     output_maximum: Option<u64>,
-    /// The governed history, with the client's own parameters.
+    /// What the client sent.
     body: Vec<u8>,
+    /// The lines that govern its history.
+    lines: Splice,
     /// The output limit that the client asked for, in tokens.
     asked: Option<u64>,
     /// What identifies the run; `None` where there is none.
@@ -132,7 +134,6 @@ impl Exchange {
         let mut ladder = Ladder::new(setting, phase);
         plan::tell(&read.newest, out);
         let next = ladder.first();
-        let body = if read.splice.is_empty() { body } else { apply(&read.splice, body) };
         let run = Arc::new(run);
         let relay = Relay::new(role, streams, Arc::clone(&run), ids);
         let mut exchange = Self {
@@ -140,6 +141,7 @@ impl Exchange {
             capability,
             output_maximum,
             body,
+            lines: read.splice,
             asked,
             key,
             records,
@@ -450,11 +452,6 @@ impl std::fmt::Display for Unfinished {
 }
 
 impl std::error::Error for Unfinished {}
-
-fn apply(splice: &Splice, body: Vec<u8>) -> Vec<u8> {
-    // The edits come from a scan of this very body, each at a place of its own.
-    splice.apply(&body).unwrap_or(body)
-}
 
 /// Every call id of a history.
 fn call_ids(request: &Request<'_>) -> BTreeSet<String> {

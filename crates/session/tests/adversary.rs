@@ -4,7 +4,11 @@
 //!
 //! `SOFTLAND_CASES` sets the number of cases. A seed that once failed stays in `SEEDS`.
 
-#![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "in test helpers to panic is to fail the test"
+)]
 
 mod common;
 

@@ -2,7 +2,6 @@
 //! result gets.
 
 use alloc::borrow::ToOwned as _;
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -105,7 +104,7 @@ impl OpenCall {
             tool: call.name.to_owned(),
             key: key(call, policy),
             kind: kind(call, policy),
-            label: format!("{} {shown}{more}", call.name),
+            label: [call.name, " ", shown, more].concat(),
             admission,
             done: false,
         }

@@ -124,7 +124,7 @@ pub(super) static UNFINISHED: &[Word] = &[
 pub fn is_volatile_field(name: &str) -> bool {
     // Asked of every member of every result that is JSON.
     static LENGTHS: [u64; 26] = lengths(VOLATILE_FIELDS);
-    let name = Folded::of(name).filter(|name| name.may_be_in(&LENGTHS));
+    let name = Folded::within(&LENGTHS, name);
     name.is_some_and(|name| has_folded(VOLATILE_FIELDS, &name))
 }
 

@@ -4,7 +4,7 @@
 //! unknown name (`get_…`) proves nothing and is left unknown, but for names that say that
 //! they wait. Annotations of MCP tools and a user's `loop_keys` go before this table.
 
-use super::{Folded, Word, folded, has_folded, has_name, shell_kind, w};
+use super::{Folded, Word, folded, has_folded, has_name, lengths, shell_kind, w};
 
 /// What a call of a tool does to the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -285,10 +285,14 @@ pub fn is_answer_tool(tool: &str) -> bool {
 /// Whether an argument of a tool says nothing about what the call does.
 #[must_use]
 pub fn is_presentation_argument(tool: &str, argument: &str) -> bool {
-    if has_name(PRESENTATION, argument) {
+    // Asked of every argument of every call.
+    static ALL: [u64; 26] = lengths(PRESENTATION);
+    static BUT_IN_WRITES: [u64; 26] = lengths(PRESENTATION_BUT_IN_WRITES);
+    if Folded::within(&ALL, argument).is_some_and(|name| has_folded(PRESENTATION, &name)) {
         return true;
     }
-    has_name(PRESENTATION_BUT_IN_WRITES, argument)
+    let name = Folded::within(&BUT_IN_WRITES, argument);
+    name.is_some_and(|name| has_folded(PRESENTATION_BUT_IN_WRITES, &name))
         && matches!(kind_of(tool), Some(ToolKind::Reads | ToolKind::Polls | ToolKind::Shell))
 }
 

@@ -175,8 +175,8 @@ impl ResultRead {
 fn json_result(text: &str) -> (Digest, bool) {
     let (mut error, mut flagged) = (false, false);
     let mut seen = |key: &str, value: &str| match key {
-        "error" => error = !matches!(value, "null" | "" | "false"),
-        "isError" => flagged = value == "true",
+        "error" => error = !matches!(identity::unquoted(value), "null" | "" | "false"),
+        "isError" => flagged = identity::unquoted(value) == "true",
         _ => {}
     };
     let digest = identity::of_text_with(text, &tables::is_volatile_field, &mut seen);

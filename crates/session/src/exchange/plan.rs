@@ -115,11 +115,11 @@ pub(super) fn upstream(exchange: &Exchange) -> Vec<u8> {
     let tokens = max_tokens(exchange);
     let keeps_choice = !matches!(rung, Some(Rung::None | Rung::Respond));
     if exchange.tail.is_empty() && keeps_choice && tokens.is_none() {
-        return exchange.body.clone();
+        return apply(&exchange.lines, &exchange.body);
     }
-    // It was scanned when the exchange began, and edited only in places that keep it whole.
+    // It was scanned when the exchange began.
     let Ok(request) = Request::scan(&exchange.body) else { return exchange.body.clone() };
-    let mut splice = Splice::new();
+    let mut splice = exchange.lines.clone();
     splice.append_messages(&request, &exchange.tail);
     let has_tools = request.tools.as_ref().is_some_and(|tools| !tools.list.is_empty());
     match (rung, &exchange.answer_tool) {
@@ -137,7 +137,12 @@ pub(super) fn upstream(exchange: &Exchange) -> Vec<u8> {
     if let Some(tokens) = tokens {
         splice.set_max_tokens(&request, tokens);
     }
-    splice.apply(&exchange.body).unwrap_or_else(|_| exchange.body.clone())
+    apply(&splice, &exchange.body)
+}
+
+fn apply(splice: &Splice, body: &[u8]) -> Vec<u8> {
+    // The edits come from scans of this very body, each at a place of its own.
+    splice.apply(body).unwrap_or_else(|_| body.to_vec())
 }
 
 /// The output limit, where it has to differ from the client's.

@@ -50,7 +50,7 @@ impl std::fmt::Debug for Reply {
         writeln!(f, "{:?}, {}, whole: {}", self.outcome, self.stop, self.whole)?;
         writeln!(f, "content: {}", Value::Array(self.content.clone()))?;
         for body in &self.upstream {
-            writeln!(f, "upstream: {}", String::from_utf8_lossy(messages(body)))?;
+            writeln!(f, "upstream: {}", text_of(messages(body)))?;
         }
         Ok(())
     }
@@ -165,7 +165,7 @@ impl Client {
         self.records = done.records.clone();
         self.note(&out, done.ended.as_ref());
         if std::env::var_os("SOFTLAND_SEED").is_some() {
-            println!("{}\n{:?}", String::from_utf8_lossy(&out.bytes), done.ended);
+            println!("{}\n{:?}", text_of(&out.bytes), done.ended);
         }
         let mut reply = read(&out.bytes, self.streams);
         let hidden = upstream.len() > 1 && done.ended.is_none();
@@ -270,8 +270,8 @@ impl Client {
             assert!(
                 after.starts_with(prefix),
                 "the prefix changed:\n{}\n---\n{}",
-                String::from_utf8_lossy(before),
-                String::from_utf8_lossy(after)
+                text_of(before),
+                text_of(after)
             );
         }
     }
@@ -297,6 +297,10 @@ impl Client {
             }
         }
     }
+}
+
+fn text_of(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap_or("(not UTF-8)")
 }
 
 fn messages(body: &[u8]) -> &[u8] {

@@ -267,7 +267,7 @@ pub(crate) fn tool_result(tool: &str, input: &str, n: u64) -> (String, bool) {
         "grep" => (format!("match for {input}"), false),
         "read_file" => (format!("the text of {input}\nand a second line"), false),
         "wait" => (r#"{"status":"running","elapsed_ms":12}"#.to_owned(), false),
-        "custom" if n % 5 == 0 => (String::new(), false),
+        "custom" if n.is_multiple_of(5) => (String::new(), false),
         "custom" => (format!("new result {n}"), false),
         "broken" => ("Error: it is broken".to_owned(), true),
         _ => (format!("written {n}"), false),

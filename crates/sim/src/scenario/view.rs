@@ -266,10 +266,11 @@ fn result_text(block: &Block<'_>) -> String {
 fn last_human(prompt: &Prompt<'_>) -> Option<usize> {
     prompt.turns.iter().rposition(|t| {
         let text = own_text(t);
+        let harness = is_softland(&text) && !text.trim().contains('\n');
         t.role == Role::User
             && !t.has("tool_result")
+            && !harness
             && text.trim() != CONTINUE
-            && !(is_softland(&text) && !text.trim().contains('\n'))
             && !(is_nudge(&text) && text.len() < 40)
     })
 }
