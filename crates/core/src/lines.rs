@@ -96,6 +96,13 @@ pub fn ends_in_line(text: &str) -> bool {
         || is_countdown(last)
 }
 
+/// Whether a text of which this is the end may end in a line of softland's: each of them ends in
+/// one of three letters. Spares most results the closer look.
+#[must_use]
+pub fn may_end_in_line(end: &str) -> bool {
+    matches!(end.trim_end().as_bytes().last(), None | Some(b'.' | b'n' | b'g'))
+}
+
 /// Whether a user message is a text of softland's own: a nudge, a continuation, or the note alone.
 #[must_use]
 pub fn is_own_message(text: &str) -> bool {
@@ -210,6 +217,7 @@ mod tests {
             ] {
                 assert!(line.len() < LINE_BYTES);
                 assert!(ends_in_line(&line), "{line}");
+                assert!(may_end_in_line(&line[line.len() - 1..]), "{line}");
                 assert!(ends_in_line(&format!("found it\n\n{line}\n")), "{line}");
             }
         }

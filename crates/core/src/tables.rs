@@ -13,7 +13,9 @@ mod tests;
 mod texts;
 mod tools;
 
-pub use results::{exit_failed, is_cleared, is_unfinished, is_volatile_field, is_volatile_line};
+pub use results::{
+    exit_failed, is_cleared, is_unfinished, is_volatile_field, is_volatile_line, may_tell_exit,
+};
 pub use shell::shell_kind;
 pub use texts::{
     Machine, is_compaction_summary, is_harness_only, is_nudge, is_validation_retry, machine_made,

@@ -19,7 +19,7 @@ use softland_session::{Context, Done, Exchange, Out, Step};
 use softland_sim::{Config, Part, Request, Scenario, Sim, Turn, Usage, find_model};
 
 /// Models that differ in what landing costs them, with what is particular about each.
-pub const MODELS: [(&str, &str); 5] = [
+pub(crate) const MODELS: [(&str, &str); 5] = [
     ("claude-sonnet-4-5", "cache read 0.1×; may be forced"),
     ("claude-opus-5", "cache read 0.1×; may be forced; mid-conversation system messages"),
     ("claude-sonnet-5-5", "cache read 0.05×; never forced"),
@@ -34,7 +34,7 @@ const PAUSE_MS: u64 = 5_000;
 
 /// A way to end the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub(crate) enum Way {
     /// The note in the last result, and the model answers.
     Ask,
     /// It calls a tool all the same, is refused, and answers.
@@ -55,7 +55,7 @@ pub enum Way {
 
 impl Way {
     /// In the table's order.
-    pub const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Ask,
         Self::Refuse,
         Self::None,
@@ -67,7 +67,7 @@ impl Way {
     ];
 
     /// What the table calls it.
-    pub fn label(self) -> &'static str {
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Ask => "`ask`",
             Self::Refuse => "`ask`, `refuse`",
@@ -95,21 +95,21 @@ impl Way {
 
 /// What one way cost one model.
 #[derive(Clone, Debug)]
-pub struct Price {
+pub(crate) struct Price {
     /// The model's id.
-    pub model: &'static str,
+    pub(crate) model: &'static str,
     /// The way.
-    pub way: Way,
+    pub(crate) way: Way,
     /// Requests that were billed for landing.
-    pub requests: u64,
+    pub(crate) requests: u64,
     /// Their tokens.
-    pub usage: Usage,
+    pub(crate) usage: Usage,
     /// Their simulated price, in nano-dollars.
-    pub cost_nano: u64,
+    pub(crate) cost_nano: u64,
     /// Rules that refused a request, with the API's words.
-    pub refused: Vec<String>,
+    pub(crate) refused: Vec<String>,
     /// The rung that landed it, where softland did.
-    pub rung: Option<Rung>,
+    pub(crate) rung: Option<Rung>,
 }
 
 impl fmt::Display for Price {
@@ -139,7 +139,7 @@ fn opening(refusal: &str) -> String {
 }
 
 /// Prints the table.
-pub fn main() -> Result<(), Box<dyn Error>> {
+pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     println!(
         "| model | way to land | requests | read from cache | written to cache | uncached input \
          | output | simulated cost | |\n|---|---|--:|--:|--:|--:|--:|--:|---|"
@@ -153,7 +153,7 @@ pub fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Every way for one model, in the table's order.
-pub fn prices(model: &'static str) -> Result<Vec<Price>, Box<dyn Error>> {
+pub(crate) fn prices(model: &'static str) -> Result<Vec<Price>, Box<dyn Error>> {
     let mut prices: Vec<Price> = Vec::new();
     for way in Way::ALL {
         let price = match (way, prices.as_slice()) {

@@ -220,26 +220,28 @@ async fn b24_an_unknown_tool_is_named_with_those_there_are_and_counts() {
 
 #[tokio::test]
 async fn b25_a_call_without_an_id_gets_one_and_it_is_the_same_everywhere() {
-    let nameless = |n: u64| Part::Tool {
-        id: Some(String::new()),
-        name: "grep".into(),
-        input: format!(r#"{{"pattern":"{n}"}}"#),
-    };
-    let turns = vec![
-        Turn::of(vec![nameless(0), nameless(1)]),
-        Turn::of(vec![nameless(2)]),
-        Turn::say("So."),
-    ];
-    let ran = play(Policy::default(), turns).await;
-    let messages = ran.requests[2]["messages"].as_array().unwrap();
+    let nameless = |n: u64| canned::tool("", "grep", &[&format!(r#"{{"pattern":"{n}"}}"#)]);
+    let transport = Canned::new([
+        canned::reply(&[nameless(0), nameless(1)], "tool_use"),
+        canned::reply(&[nameless(2)], "tool_use"),
+        canned::reply(&[canned::text("So.")], "end_turn"),
+    ]);
+    let (agent, _) = agent_on(transport.clone());
+    let (_, events) = crate::common::run(&agent, "What?").await;
+    let last = transport.requests().pop().unwrap();
+    let messages = last["messages"].as_array().unwrap();
     all_answered(messages);
     let mut all: Vec<_> = messages.iter().flat_map(|m| ids(m, "tool_use", "id")).collect();
-    let told: Vec<_> = executed(&ran.events).into_iter().map(|(id, _)| id).collect();
+    let told: Vec<_> = executed(&events).into_iter().map(|(id, _)| id).collect();
     assert_eq!(all, told, "another id in the events");
+    let shown = events.iter().filter_map(|event| match &event.kind {
+        EventKind::ToolStart { id, .. } => Some(id.clone()),
+        _ => None,
+    });
+    assert_eq!(shown.collect::<Vec<_>>(), told);
     all.sort();
     all.dedup();
     assert!(all.len() == 3 && all.iter().all(|id| !id.is_empty()), "{all:?}");
-    ran.nothing_refused();
 }
 
 #[tokio::test]

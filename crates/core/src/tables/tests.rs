@@ -415,3 +415,15 @@ fn recorded_clients() {
     }
     assert!(typed > 10 && notifications > 0, "{typed} typed, {notifications} notifications");
 }
+
+#[test]
+fn every_exit_mark_is_seen_at_a_glance() {
+    for row in EXIT_MARKS {
+        assert!(may_tell_exit(row.word), "{}", row.word);
+        assert!(may_tell_exit(&row.word.to_uppercase()), "{}", row.word);
+    }
+    for key in ["\"exit_code\"", "\"exitCode\"", "\"returncode\""] {
+        assert!(may_tell_exit(key), "{key}");
+    }
+    assert!(!may_tell_exit("next, text, function, exi"));
+}

@@ -40,7 +40,8 @@ const LINES: &[&str] = &[
     "42  |         self.entries.push(entry);",
 ];
 
-/// A request of so many turns, about 2.5 KB each: calls, some of them in parallel, and results.
+/// A request of so many turns, about 2.5 KB each: calls, some of them in parallel, and results,
+/// one in ten of them JSON.
 pub(crate) fn request(turns: usize) -> Vec<u8> {
     let mut seeded = Seeded(7);
     let mut messages = vec![json!({"role": "user", "content": [
@@ -101,7 +102,7 @@ fn results(seeded: &mut Seeded, turn: usize, calls: usize) -> Value {
     let blocks: Vec<_> = (0..calls)
         .map(|call| {
             let text = match seeded.next(10) {
-                0 | 1 => records(seeded, size),
+                0 => records(seeded, size),
                 _ => source(seeded, turn, size),
             };
             let content = match seeded.next(2) {

@@ -13,8 +13,12 @@ use softland_wire::anthropic::{
 };
 use softland_wire::json::Str;
 
-/// Bytes of a result's text that are looked at for exit codes, markers and lines, at each end.
-const EDGE: usize = lines::LINE_BYTES;
+/// Bytes of a result's text that are looked at for exit codes, at each end.
+const EDGE: usize = 400;
+/// Bytes at the beginning of a result that hold a client's marker for what it has cleared.
+const MARKER: usize = 160;
+/// Bytes at the end of a result that show whether a line of softland's may be there.
+const LAST: usize = 32;
 
 /// What reading a history came to.
 pub(crate) struct Read {
@@ -153,21 +157,22 @@ impl ResultRead {
     }
 
     fn text(&mut self, text: Str<'_>) {
-        let (head, tail) = (text.head(EDGE), text.tail(EDGE));
         let digest = if identity::looks_like_json(text.raw()) {
             let (digest, failed) = json_result(&text.unescape());
             self.failed |= failed;
             digest
         } else {
-            self.failed |= edges_failed(text, &head, &tail);
+            self.failed |= edges_failed(text);
             Digest::of(text.raw().as_bytes())
         };
         self.digest = Some(self.digest.map_or(digest, |before| before.then(digest)));
         self.chars += text.chars() as u64;
-        self.cleared = tables::is_cleared(&head);
+        self.cleared = tables::is_cleared(&text.head(MARKER));
         // Who waits is told so in few words.
-        self.unfinished |= text.raw().len() <= 2 * EDGE && tables::is_unfinished(&head);
-        self.lined = lines::ends_in_line(&tail);
+        self.unfinished |=
+            text.raw().len() <= 2 * EDGE && tables::is_unfinished(&text.head(EDGE));
+        self.lined = lines::may_end_in_line(&text.tail(LAST))
+            && lines::ends_in_line(&text.tail(lines::LINE_BYTES));
     }
 }
 
@@ -184,13 +189,19 @@ fn json_result(text: &str) -> (Digest, bool) {
 }
 
 /// Whether the first or the last lines of a text say that a command failed.
-fn edges_failed(text: Str<'_>, head: &str, tail: &str) -> bool {
-    let failed = if text.raw().len() <= 2 * EDGE {
-        tables::exit_failed(&text.unescape())
-    } else {
-        tables::exit_failed(&[head, "\n…\n", tail].concat())
-    };
-    failed.unwrap_or(false)
+fn edges_failed(text: Str<'_>) -> bool {
+    let raw = text.raw();
+    if raw.len() <= 2 * EDGE {
+        return tables::exit_failed(&text.unescape()).unwrap_or(false);
+    }
+    // Most results say nothing of an exit: they are not read any further.
+    let head = raw.get(..raw.floor_char_boundary(EDGE)).unwrap_or(raw);
+    let tail = raw.get(raw.ceil_char_boundary(raw.len() - EDGE)..).unwrap_or(raw);
+    if !tables::may_tell_exit(head) && !tables::may_tell_exit(tail) {
+        return false;
+    }
+    let edges = [&text.head(EDGE), "\n…\n", &text.tail(EDGE)].concat();
+    tables::exit_failed(&edges).unwrap_or(false)
 }
 
 fn assistant(request: &Request<'_>, message: &RequestMessage<'_>, transcript: &mut Transcript) {
