@@ -30,7 +30,7 @@ use softland_session::wire::anthropic::Request;
 use softland_sim::{Config, Scenario};
 
 /// Seeds that failed once.
-const SEEDS: &[u64] = &[7, 41, 58, 87, 334, 535, 586, 973, 1702, 4128];
+const SEEDS: &[u64] = &[7, 41, 58, 87, 334, 535, 586, 973, 1702, 4128, 10370];
 
 #[test]
 fn every_run_lands() {
@@ -81,6 +81,7 @@ const MUST_MEET: &[&str] = &[
     "rung none",
     "rung respond",
     "rung local_answer",
+    "reason time",
     "signal empty",
     "signal repeat",
     "signal cycle",

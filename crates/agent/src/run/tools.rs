@@ -135,11 +135,12 @@ fn tool_call(call: &Pending) -> ToolCall {
     ToolCall { id: call.id.clone(), name: call.name.clone(), input_raw: call.input.clone() }
 }
 
-/// What a call is told that does not run. Where none of the turn runs, the last one carries the
-/// note: there is no other result to carry it.
+/// What a call is told that does not run. Where none of the turn runs, the last one that the run's
+/// limit refused carries the note: there is no other result to carry it.
 fn refusal(call: &Pending, calls: &[Pending]) -> ToolOutput {
     let none_runs = !calls.iter().any(|call| call.admission.runs());
-    let last = calls.last().is_some_and(|last| last.id == call.id);
+    let by_run = |call: &&Pending| matches!(call.admission, Admission::Refused(_));
+    let last = calls.iter().rfind(by_run).is_some_and(|last| last.id == call.id);
     ToolOutput::error(match &call.admission {
         Admission::ToolRefused(because) => lines::tool_refused(&call.name, because.limit),
         Admission::Refused(because) if none_runs && last => lines::refused(because),

@@ -15,7 +15,7 @@ use softland_agent::http::{
 use softland_agent::{Agent, Event, EventKind, Report, Tool, ToolContext, ToolDef, ToolOutput};
 use softland_sim::{Body, Config, Piece, Scenario, Sim, Turn};
 
-/// A simulator in the place of a provider; delays are not waited for.
+/// A simulator in the place of a provider; its delays are waited for, on whatever clock runs.
 pub(crate) struct SimTransport {
     pub(crate) sim: Sim,
     now: AtomicU64,
@@ -79,16 +79,23 @@ impl Transport for SimTransport {
         let broken =
             || Err(TransportError::new("sim", TransportErrorKind::Broken { detail: "cut".into() }));
         let pieces: Vec<_> = match response.body {
-            Body::Whole { bytes, .. } => vec![Ok(bytes.into())],
+            Body::Whole { delay_ms, bytes } => vec![(delay_ms, Ok(bytes.into()))],
             Body::Stream(chunks) => chunks
                 .into_iter()
                 .map(|chunk| match chunk.piece {
-                    Piece::Bytes(bytes) => Ok(bytes.into()),
-                    Piece::Cut => broken(),
+                    Piece::Bytes(bytes) => (chunk.delay_ms, Ok(bytes.into())),
+                    Piece::Cut => (chunk.delay_ms, broken()),
                 })
                 .collect(),
         };
-        let body = futures_util::stream::iter(pieces).boxed();
+        let body = futures_util::stream::iter(pieces)
+            .then(|(delay, piece)| async move {
+                if delay > 0 {
+                    tokio::time::sleep(std::time::Duration::from_millis(delay)).await;
+                }
+                piece
+            })
+            .boxed();
         Ok(Response { status: response.status, head, body })
     }
 }

@@ -169,8 +169,7 @@ impl ResultRead {
         self.chars += text.chars() as u64;
         self.cleared = tables::is_cleared(&text.head(MARKER));
         // Who waits is told so in few words.
-        self.unfinished |=
-            text.raw().len() <= 2 * EDGE && tables::is_unfinished(&text.head(EDGE));
+        self.unfinished |= text.raw().len() <= 2 * EDGE && tables::is_unfinished(&text.head(EDGE));
         self.lined = lines::may_end_in_line(&text.tail(LAST))
             && lines::ends_in_line(&text.tail(lines::LINE_BYTES));
     }

@@ -100,8 +100,10 @@ fn turn(dice: &mut Dice, mood: Mood, n: u64, base: u64) -> Turn {
     let thinking = dice.chance(30);
     let mut parts = if thinking { vec![Part::Thinking(format!("{THOUGHT} {n}"))] } else { vec![] };
     let wild = mood == Mood::Wild || dice.chance(10);
+    let first_delay_ms = if dice.chance(15) { dice.roll(30_000) } else { 0 };
     if wild {
         let mut turn = wild_turn(dice, parts);
+        turn.first_delay_ms = first_delay_ms;
         turn.lawless = dice.chance(20);
         return turn;
     }
@@ -155,7 +157,7 @@ fn turn(dice: &mut Dice, mood: Mood, n: u64, base: u64) -> Turn {
             None
         }
     };
-    Turn { parts, stop, lawless: dice.chance(10), ..Turn::default() }
+    Turn { parts, stop, lawless: dice.chance(10), first_delay_ms, ..Turn::default() }
 }
 
 fn wild_turn(dice: &mut Dice, mut parts: Vec<Part>) -> Turn {
@@ -244,6 +246,10 @@ pub(crate) fn policy(dice: &mut Dice) -> Policy {
     }
     if dice.chance(15) {
         set("cost_limit_usd", Value::Float(dice.roll(1000) as f64 / 2000.0));
+    }
+    if dice.chance(12) {
+        set("time_limit", text(&format!("{}s", dice.roll(90))));
+        set("reserve_time", text(dice.pick(&["0s", "5s", "30s"])));
     }
     set("countdown", text(dice.pick(&["every", "milestones", "off"])));
     set("countdown_from", Value::Float(dice.roll(11) as f64 / 10.0));
