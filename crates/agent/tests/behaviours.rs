@@ -2,6 +2,8 @@
 //! against the simulator, or against replies written byte for byte, and look at what a user can
 //! see: the requests on the wire, the events, the report, and what the tools did.
 
+#![expect(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "helpers of tests")]
+
 #[path = "behaviours/canned.rs"]
 mod canned;
 mod common;

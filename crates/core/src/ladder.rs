@@ -103,6 +103,8 @@ pub struct Ladder {
     /// The limit, once the run is landing.
     landing: Option<Because>,
     stopping: bool,
+    /// The note stands in no line yet.
+    late: bool,
     in_result: bool,
     rung: Option<Rung>,
     refused: bool,
@@ -119,6 +121,7 @@ impl Ladder {
         let landing = phase.because().cloned();
         Self {
             stopping: matches!(phase, Phase::Stopping { .. }),
+            late: matches!(phase, Phase::Late { .. }),
             in_result: matches!(phase, Phase::Landing { in_result: true, .. }),
             empties: setting.empty_before,
             tool_refusals: setting.refusals_before,
@@ -175,6 +178,9 @@ impl Ladder {
         };
         if self.stopping || self.setting.landing == Landing::Stop {
             return self.local(&because);
+        }
+        if self.late {
+            return self.force(Tail::Expire(because));
         }
         let asks = matches!(self.setting.landing, Landing::Auto | Landing::Ask);
         if asks && self.in_result {

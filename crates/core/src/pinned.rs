@@ -17,13 +17,17 @@ pub struct Pinned {
     pub version: Version,
     /// What was decided on facts that the transcript does not show, in order of place.
     pub decided: Vec<Decided>,
+    /// The newest place whose facts were looked at: rounds answered, 0 is the human message. What
+    /// was not decided there then is never decided there later.
+    #[serde(default)]
+    pub looked: Option<u64>,
 }
 
 impl Pinned {
     /// A new record under the newest wording.
     #[must_use]
     pub fn new(policy: Policy) -> Self {
-        Self { policy, version: Version::NEWEST, decided: Vec::new() }
+        Self { policy, version: Version::NEWEST, decided: Vec::new(), looked: None }
     }
 }
 

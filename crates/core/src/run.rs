@@ -47,6 +47,12 @@ pub enum Phase {
         /// Whether the note stands in a tool result; else at the end of the human message.
         in_result: bool,
     },
+    /// A limit was reached since this same place was looked at before: the note can stand in no
+    /// line any more, and comes behind the history.
+    Late {
+        /// The limit.
+        because: Because,
+    },
     /// It is over: softland answers.
     Stopping {
         /// Why.
@@ -60,7 +66,9 @@ impl Phase {
     pub fn because(&self) -> Option<&Because> {
         match self {
             Self::Open => None,
-            Self::Landing { because, .. } | Self::Stopping { because } => Some(because),
+            Self::Landing { because, .. } | Self::Late { because } | Self::Stopping { because } => {
+                Some(because)
+            }
         }
     }
 }
@@ -115,6 +123,7 @@ impl Run {
             last: Last::Nothing,
             within_turn: false,
         };
+        let facts = run.look(facts);
         if let Some(because) = run.limit_reached(facts) {
             run.phase = Phase::Landing { because, in_result: false };
         }

@@ -14,6 +14,9 @@ use softland_agent::http::{
     Request, Response, ResponseHead, Transport, TransportError, TransportErrorKind,
 };
 
+/// A block as it starts, and its deltas.
+pub(crate) type Block = (Value, Vec<Value>);
+
 /// One answer of the provider.
 pub(crate) enum Reply {
     /// A stream of these bytes in pieces of that size.
@@ -118,7 +121,7 @@ fn cut(text: &str, size: usize) -> Vec<Result<Bytes, TransportError>> {
 // --- what a provider sends
 
 /// The events of a response of these blocks, each block's deltas as given.
-pub(crate) fn events(blocks: &[(Value, Vec<Value>)], stop: &str) -> Vec<Value> {
+pub(crate) fn events(blocks: &[Block], stop: &str) -> Vec<Value> {
     let mut events = vec![json!({"type": "message_start", "message": {"id": "msg_1",
         "type": "message", "role": "assistant", "model": "claude-sonnet-5-5", "content": [],
         "stop_reason": null, "stop_sequence": null,
@@ -143,7 +146,7 @@ pub(crate) fn stream(events: &[Value]) -> String {
 }
 
 /// A whole stream of these blocks.
-pub(crate) fn reply(blocks: &[(Value, Vec<Value>)], stop: &str) -> Reply {
+pub(crate) fn reply(blocks: &[Block], stop: &str) -> Reply {
     Reply::Stream(stream(&events(blocks, stop)), 1 << 20)
 }
 
@@ -154,18 +157,18 @@ pub(crate) fn whole(blocks: &[Value], stop: &str) -> Reply {
         "stop_sequence": null, "usage": {"input_tokens": 10, "output_tokens": 5}}))
 }
 
-pub(crate) fn text(text: &str) -> (Value, Vec<Value>) {
+pub(crate) fn text(text: &str) -> Block {
     (json!({"type": "text", "text": ""}), vec![json!({"type": "text_delta", "text": text})])
 }
 
 /// A call whose arguments come in these pieces.
-pub(crate) fn tool(id: &str, name: &str, pieces: &[&str]) -> (Value, Vec<Value>) {
+pub(crate) fn tool(id: &str, name: &str, pieces: &[&str]) -> Block {
     let start = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
     let delta = |piece: &&str| json!({"type": "input_json_delta", "partial_json": piece});
     (start, pieces.iter().map(delta).collect())
 }
 
-pub(crate) fn thinking(thought: &str, signature: &str) -> (Value, Vec<Value>) {
+pub(crate) fn thinking(thought: &str, signature: &str) -> Block {
     let start = json!({"type": "thinking", "thinking": "", "signature": ""});
     let deltas = vec![
         json!({"type": "thinking_delta", "thinking": thought}),

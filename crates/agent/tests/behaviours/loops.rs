@@ -8,6 +8,9 @@ use softland_sim::Turn;
 use crate::common::{interventions, signals};
 use crate::support::{Answer, Case, grep, play};
 
+/// The nth turn of the work.
+type Nth = fn(u64) -> Turn;
+
 fn read(path: &str, n: u64) -> Turn {
     Turn::call("read_file", format!(r#"{{"path":"{path}","offset":{n}}}"#))
 }
@@ -41,7 +44,7 @@ async fn b36_the_same_calls_with_the_same_results_are_noted_and_then_landed() {
 async fn b36_work_that_moves_is_left_alone_over_any_number_of_turns() {
     let same: Answer = |_, _| ToolOutput::ok("ok");
     let moving: Answer = |n, _| ToolOutput::ok(format!("{n} % done"));
-    let work: [(&str, Answer, fn(u64) -> Turn); 4] = [
+    let work: [(&str, Answer, Nth); 4] = [
         ("other arguments", same, |n| grep(n)),
         ("other ranges of one file", same, |n| read("a.md", n * 100)),
         ("one question whose answer changes", moving, |_| grep(0)),

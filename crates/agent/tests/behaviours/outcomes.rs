@@ -8,7 +8,7 @@ use softland_agent::core::policy::{Landing, OnLoop, Policy, Value as Set};
 use softland_agent::{Agent, Conversation, Event, Report, Tool, ToolContext, ToolDef, ToolOutput};
 use softland_sim::{Fault, Part, Stop, Turn};
 
-use crate::canned::{self, Canned, whole};
+use crate::canned::{self, Block, Canned, whole};
 use crate::common::interventions;
 use crate::support::{Case, agent_on, ask, calls_then, executed, grep, one_end, play, streamed};
 
@@ -208,7 +208,7 @@ async fn b41_the_cap_holds_with_every_attempt_counted() {
 
 #[tokio::test]
 async fn b42_one_classifier_serves_streams_and_whole_responses() {
-    let cases: [(Vec<(Value, Vec<Value>)>, &str); 8] = [
+    let cases: [(Vec<Block>, &str); 8] = [
         (vec![canned::text("Twelve.")], "end_turn"),
         (vec![canned::text("<b>x</b> [Tool Result]")], "end_turn"),
         (vec![], "end_turn"),
@@ -248,7 +248,7 @@ async fn b42_one_classifier_serves_streams_and_whole_responses() {
 }
 
 /// A block's start with its deltas in it.
-fn complete((start, deltas): &(Value, Vec<Value>)) -> Value {
+fn complete((start, deltas): &Block) -> Value {
     let mut block = start.clone();
     for delta in deltas {
         for key in ["text", "thinking", "signature"] {

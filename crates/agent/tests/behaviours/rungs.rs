@@ -11,6 +11,8 @@ fn calls(limit: u64, landing: Landing) -> Policy {
     Policy { tool_calls_limit: Some(limit), landing, ..Policy::default() }
 }
 
+type Reply = fn() -> Turn;
+
 /// A turn that does as the model pleases, whatever `tool_choice` says.
 fn lawless(turn: Turn) -> Turn {
     Turn { lawless: true, ..turn }
@@ -20,7 +22,7 @@ fn lawless(turn: Turn) -> Turn {
 async fn b11_a_rung_that_brings_no_answer_takes_the_next_and_softland_answers_at_the_end() {
     let again = || lawless(grep(7));
     let half = || lawless(Turn::call("respond", r#"{"answer":"ha"#).stopping(Stop::MaxTokens));
-    let bad: [(&str, fn() -> Turn); 6] = [
+    let bad: [(&str, Reply); 6] = [
         ("another call", || lawless(grep(7))),
         ("nothing", Turn::default),
         ("a blank", || Turn::say("  \n")),

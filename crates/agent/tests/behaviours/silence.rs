@@ -8,12 +8,12 @@ use softland_session::core::{Facts, Role};
 use softland_session::{Context, Exchange, Out, Step};
 use softland_sim::{Part, Turn};
 
-use crate::canned::{self, Canned};
+use crate::canned::{self, Block, Canned};
 use crate::common::{interventions, signals};
 use crate::support::{Case, MODEL, agent_on, all_answered, ask, grep, messages_of, play};
 
 /// Every way of saying nothing.
-fn ways() -> Vec<Vec<(Value, Vec<Value>)>> {
+fn ways() -> Vec<Vec<Block>> {
     let bare = || (json!({"type": "text", "text": ""}), vec![]);
     let first_empty = || {
         let deltas = ["", " ", "\n"].map(|text| json!({"type": "text_delta", "text": text}));
@@ -62,7 +62,7 @@ async fn b32_an_empty_turn_advances_the_context_however_it_is_empty() {
     }
 }
 
-fn whole((start, deltas): &(Value, Vec<Value>)) -> Value {
+fn whole((start, deltas): &Block) -> Value {
     let mut block = start.clone();
     for delta in deltas {
         for key in ["text", "thinking", "signature"] {

@@ -4,7 +4,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::{Phase, Run};
+use super::Run;
 use crate::because::{Because, Reason};
 use crate::event::Call;
 use crate::policy::Batch;
@@ -66,7 +66,7 @@ impl Run {
         if self.policy().observes() {
             return Admission::Run;
         }
-        if let Phase::Landing { because, .. } | Phase::Stopping { because } = &self.phase {
+        if let Some(because) = self.phase.because() {
             return Admission::Refused(because.clone());
         }
         let admitted = by_tool.entry(call.name).or_insert(0);

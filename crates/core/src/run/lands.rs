@@ -25,6 +25,21 @@ pub struct Advice {
 const LEAST_ANSWER: u64 = 16;
 
 impl Run {
+    /// The facts, if they hold for a place that was not looked at before. At any other a limit that
+    /// they reach lands the run late, and no line is touched.
+    pub(super) fn look<'f>(&mut self, facts: Option<&'f Facts>) -> Option<&'f Facts> {
+        let facts = facts?;
+        let round = self.used.rounds;
+        if self.pinned.looked.is_none_or(|looked| looked < round) {
+            self.pinned.looked = Some(round);
+            return Some(facts);
+        }
+        if let (Phase::Open, Some(because)) = (&self.phase, on_facts(facts, &self.pinned.policy)) {
+            self.phase = Phase::Late { because };
+        }
+        None
+    }
+
     /// The first limit that is reached here, in the contract's order. What is decided on facts is
     /// recorded for this place, so that it is decided the same again.
     pub(super) fn limit_reached(&mut self, facts: Option<&Facts>) -> Option<Because> {

@@ -265,6 +265,7 @@ impl Run {
         if self.phase != Phase::Open {
             return None;
         }
+        let facts = self.look(facts);
         let answered = core::mem::take(&mut open.answered);
         let round = Round::new(open.turn, open.calls_before, answered);
         let found = self.loops.round(&round, &self.pinned.policy);

@@ -39,9 +39,12 @@ fn b42_the_fold_counts_what_the_classifier_says() {
     }
 }
 
+/// (tool, arguments, result) of each call of the nth round.
+type Work = fn(u64) -> Vec<(&'static str, String, String)>;
+
 #[test]
 fn b36_honest_work_is_left_alone() {
-    let work: [(&str, fn(u64) -> Vec<(&'static str, String, String)>); 8] = [
+    let work: [(&str, Work); 8] = [
         ("polling with changing output", |n| {
             vec![("get_job_status", r#"{"job":7}"#.into(), format!("{n} of 60 done"))]
         }),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use softland_core::policy::Policy;
-use softland_core::{Digest, Facts, Failure, Outcome, Pinned, Role, Signal};
+use softland_core::{Digest, Facts, Failure, Millis, NanoUsd, Outcome, Pinned, Role, Signal};
 use softland_session::{Context, Event, Exchange, Intervention, Out, Step};
 use softland_sim::{Body, Config, Piece, Request, Scenario, Sim, Turn};
 use softland_wire::anthropic;
@@ -32,6 +32,7 @@ pub(crate) struct Client {
     /// How this client writes results: as a string, as a part, as two.
     shape: u64,
     now: u64,
+    asked_at: u64,
 }
 
 /// What came back for one client request.
@@ -96,6 +97,7 @@ impl Client {
             vain: 0,
             shape: dice.roll(4),
             now: 0,
+            asked_at: 0,
         }
     }
 
@@ -103,6 +105,7 @@ impl Client {
         // Without an answer between, it is more of the same question.
         if self.messages.last().is_none_or(|message| message["role"] == "assistant") {
             self.pinned = None;
+            self.asked_at = self.now;
         }
         self.messages.push(json!({"role": "user", "content": text}));
     }
@@ -146,7 +149,19 @@ impl Client {
         let sent = self.body();
         let mut context = Context::new(Role::Gateway, self.policy.clone(), None, self.model);
         context.records = self.records.clone();
-        context.facts = Facts { stale: self.vain, ..Facts::default() };
+        let spent = self.now - self.asked_at;
+        context.facts = Facts {
+            tokens: spent / 2,
+            cost: NanoUsd(spent * 8_000),
+            session_cost: NanoUsd(self.now * 8_000),
+            elapsed: Millis(spent * 3),
+            next_input: 400,
+            next_input_cost: NanoUsd(100_000),
+            reserve_input_cost: NanoUsd(100_000),
+            output_pico: 15_000,
+            stale: self.vain,
+            ..Facts::default()
+        };
         let mut out = Out::default();
         let mut exchange = Exchange::begin(sent.clone(), context, &mut out).unwrap();
         let mut upstream: Vec<Vec<u8>> = Vec::new();
@@ -154,7 +169,9 @@ impl Client {
             match exchange.step() {
                 Step::Done(done) => break done,
                 Step::Send(body) => {
-                    if upstream.is_empty() {
+                    let held = anthropic::Request::scan(&body).unwrap().messages.list.len();
+                    // Without a tail it is the governed history and nothing else.
+                    if upstream.is_empty() && held == self.messages.len() {
                         self.governed.push((self.messages.len(), body.clone()));
                     }
                     self.post(&mut exchange, &body, &mut out);
@@ -279,6 +296,7 @@ impl Client {
     fn note(&mut self, out: &Out, ended: Option<&softland_core::Ended>) {
         if let Some(ended) = ended {
             self.seen.insert(format!("outcome {}", ended.outcome.word()));
+            self.seen.insert(format!("reason {}", ended.reason));
             self.seen.extend(ended.rung.map(|rung| format!("rung {}", rung.word())));
         }
         for event in &out.events {

@@ -229,9 +229,8 @@ fn unescaped(raw: &str, until: usize) -> String {
             at += push_escape(raw, at, &mut out);
         }
     }
-    // Whole characters were copied, so nothing is ever replaced.
-    String::from_utf8(out)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    // Whole characters were copied, so it never comes to the slow way.
+    String::from_utf8(out).unwrap_or_else(|_| Chars { rest: raw }.collect())
 }
 
 /// Appends what the escape at `at` means; how long it is as written.
