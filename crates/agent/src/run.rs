@@ -203,10 +203,10 @@ impl UnderWay<'_> {
         loop {
             let (driven, used) = self.turn().await;
             let Driven { done, failure } = driven;
-            let Done { ended, answer, local, calls, messages, records, .. } = done;
+            let Done { ended, answer, local, calls, messages, records, used: after, .. } = done;
             self.conversation.extend(messages, records);
             self.conversation.charge(self.meter.take_unbooked());
-            let Some(ended) = ended else {
+            let Some(mut ended) = ended else {
                 self.answer_calls(&calls, used.result_chars).await;
                 if self.cancel.is_cancelled() {
                     return self.cancelled(&used, &calls);
@@ -218,12 +218,13 @@ impl UnderWay<'_> {
             }
             let answered_by = if local { AnsweredBy::Local } else { AnsweredBy::Model };
             let is_answer = ended.outcome.is_done();
+            ended.remaining = after.remaining(&self.setup.policy, &self.meter.spent());
             return self.report(Report {
                 ended,
                 answered_by: is_answer.then_some(answered_by),
                 answer: answer.filter(|_| is_answer),
-                turns: used.turns + 1,
-                tool_calls: used.calls,
+                turns: after.turns,
+                tool_calls: after.calls,
                 usage: self.meter.total(),
                 cost_usd: self.meter.cost().map(NanoUsd::dollars),
                 failure,
@@ -251,14 +252,18 @@ impl UnderWay<'_> {
         };
         let used = exchange.run().used().clone();
         self.tell(out);
-        self.emit.turn(used.turns + 1, self.setup.policy.turns_limit);
+        if !exchange.is_done() {
+            self.emit.turn(used.turns + 1, self.setup.policy.turns_limit);
+        }
         (self.drive(exchange).await, used)
     }
 
     fn cancelled(&mut self, used: &Used, calls: &[Pending]) -> Report {
-        let ended = Ended::plain(Outcome::Cancelled, Reason::User);
         let ran = calls.iter().filter(|call| call.admission.runs()).count() as u64;
         let (turns, tool_calls) = (used.turns + 1, used.calls + ran);
+        let after = Used { turns, calls: tool_calls, ..used.clone() };
+        let remaining = after.remaining(&self.setup.policy, &self.meter.spent());
+        let ended = Ended { remaining, ..Ended::plain(Outcome::Cancelled, Reason::User) };
         self.report(Report {
             ended,
             answer: None,

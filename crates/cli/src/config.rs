@@ -1,7 +1,7 @@
-//! Config files: the policies and prices in them. The gateway's own tables share the file; they
-//! are accepted by name here and not looked into.
+//! Config files: the policies, prices and upstreams in them. The gateway's own tables share the
+//! file; they are accepted by name here and not looked into.
 //!
-//! Every problem names file, line and key.
+//! Every problem names file, line and key; problems come in the order of their lines.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -16,19 +16,22 @@ use toml::de::{DeTable, DeValue};
 
 #[cfg(test)]
 mod tests;
+mod upstream;
+
+pub(crate) use upstream::Upstream;
 
 /// The largest config that is read, in bytes.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Top-level keys of a config (contract, section 8); only the first two matter to a run.
+/// Top-level keys of a config (contract, section 8); only the first three matter to a run.
 const TABLES: [&str; 13] = [
     "policy",
     "price",
+    "upstream",
     "listen",
     "allowed_hosts",
     "admin",
     "clients",
-    "upstream",
     "route",
     "shape",
     "ledger",
@@ -45,6 +48,7 @@ const PRICE_KEYS: [&str; 5] = ["model", "input", "output", "cache_read", "cache_
 pub(crate) struct Config {
     policies: BTreeMap<String, Policy>,
     prices: Vec<(String, Price)>,
+    upstreams: BTreeMap<String, Upstream>,
 }
 
 impl Config {
@@ -57,7 +61,8 @@ impl Config {
 
     /// Parses the text of a config; `file` is what problems call it.
     pub(crate) fn parse(file: &str, text: &str) -> Result<Self, Vec<String>> {
-        let mut reader = Reader { file, text, config: Self::default(), problems: Vec::new() };
+        let (config, problems) = (Self::default(), Vec::new());
+        let mut reader = Reader { file, text, config, problems };
         match DeTable::parse(text) {
             Ok(table) => reader.top(table.get_ref()),
             Err(error) => {
@@ -66,7 +71,11 @@ impl Config {
                 reader.problem(at, "", &message);
             }
         }
-        if reader.problems.is_empty() { Ok(reader.config) } else { Err(reader.problems) }
+        if reader.problems.is_empty() {
+            return Ok(reader.config);
+        }
+        reader.problems.sort_by_key(|(at, _)| *at);
+        Err(reader.problems.into_iter().map(|(_, problem)| problem).collect())
     }
 
     /// The policy of that name.
@@ -77,6 +86,11 @@ impl Config {
     /// Names of the policies, sorted.
     pub(crate) fn policy_names(&self) -> impl Iterator<Item = &str> {
         self.policies.keys().map(String::as_str)
+    }
+
+    /// What is said about the provider of that name.
+    pub(crate) fn upstream(&self, provider: &str) -> Option<&Upstream> {
+        self.upstreams.get(provider)
     }
 
     /// The first price for a model, named with its provider or without.
@@ -112,19 +126,26 @@ struct Reader<'a> {
     file: &'a str,
     text: &'a str,
     config: Config,
-    problems: Vec<String>,
+    /// Each with the byte of the text where it is.
+    problems: Vec<(usize, String)>,
 }
 
 impl Reader<'_> {
     /// Notes a problem at a byte of the text; `key` is empty where there is none.
     fn problem(&mut self, at: usize, key: &str, message: &str) {
+        let place = self.place(at, key);
+        self.problems.push((at, format!("{place}: {message}")));
+    }
+
+    /// `FILE:LINE` or `FILE:LINE: KEY`.
+    fn place(&self, at: usize, key: &str) -> String {
         let before = self.text.get(..at).unwrap_or(self.text);
         let line = 1 + before.bytes().filter(|byte| *byte == b'\n').count();
         let file = self.file;
-        self.problems.push(match key {
-            "" => format!("{file}:{line}: {message}"),
-            key => format!("{file}:{line}: {key}: {message}"),
-        });
+        match key {
+            "" => format!("{file}:{line}"),
+            key => format!("{file}:{line}: {key}"),
+        }
     }
 
     fn top(&mut self, table: &DeTable<'_>) {
@@ -132,18 +153,19 @@ impl Reader<'_> {
             match key.get_ref().as_ref() {
                 "policy" => self.policies(value),
                 "price" => self.prices(value),
+                "upstream" => self.upstreams(value),
                 name if TABLES.contains(&name) => {}
-                name => self.unknown(key.span().start, name, &TABLES),
+                name => self.unknown(key.span().start, name, name, &TABLES),
             }
         }
     }
 
-    fn unknown(&mut self, at: usize, key: &str, known: &[&'static str]) {
+    fn unknown(&mut self, at: usize, place: &str, key: &str, known: &[&'static str]) {
         let message = match nearest(key, known.iter().copied()) {
             Some(near) => format!("unknown key; did you mean `{near}`?"),
             None => format!("unknown key; known are {}", known.join(", ")),
         };
-        self.problem(at, key, &message);
+        self.problem(at, place, &message);
     }
 
     fn policies(&mut self, value: &Spanned<DeValue<'_>>) {
@@ -207,7 +229,7 @@ impl Reader<'_> {
         for (key, _) in table {
             if !PRICE_KEYS.contains(&key.get_ref().as_ref()) {
                 let name = key.get_ref().as_ref();
-                self.unknown(key.span().start, name, &PRICE_KEYS);
+                self.unknown(key.span().start, name, name, &PRICE_KEYS);
             }
         }
         let model =

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use softland_agent::core::policy::Policy;
-use softland_agent::http::provider::{Target, resolve};
+use softland_agent::http::provider::{Given, Target, resolve};
 use softland_agent::http::{HttpTransport, Timeouts, Transport};
 use softland_agent::tools::built_in;
 use softland_agent::{Agent, AgentFile, Options, Root, ToolSet};
@@ -46,7 +46,7 @@ impl Settings {
         };
         let policy = policy(args, &config, &file)?;
         let model = model(args, &file)?;
-        let (transport, place) = transport(args, &model)?;
+        let (transport, place) = transport(args, &config, &model)?;
         let tools = tools(&file, &args.root)?;
         let options = Options {
             show_thinking: args.show_thinking,
@@ -96,9 +96,21 @@ fn model(args: &RunArgs, file: &AgentFile) -> Result<String, Failure> {
     })
 }
 
-fn transport(args: &RunArgs, model: &str) -> Result<(Arc<dyn Transport>, Place), Failure> {
+/// A base URL of the flag goes before the config's, that before the environment's. All name the
+/// origin of the provider's key.
+fn transport(
+    args: &RunArgs,
+    config: &Config,
+    model: &str,
+) -> Result<(Arc<dyn Transport>, Place), Failure> {
     let env = |name: &str| std::env::var(name).ok();
-    let target = resolve(model, args.api, args.base_url.as_deref(), &env);
+    let provider = model.split_once('/').map_or(model, |(provider, _)| provider);
+    let upstream = config.upstream(provider).cloned().unwrap_or_default();
+    let of_flag = args.base_url.as_deref().map(|url| (url, "--base-url"));
+    let of_config = upstream.base_url.as_ref().map(|(url, from)| (url.as_str(), from.as_str()));
+    let key_variable = upstream.key_variable.as_deref();
+    let given = Given { api: args.api, base_url: of_flag.or(of_config), key_variable };
+    let target = resolve(model, &given, &env);
     let (transport, place): (Arc<dyn Transport>, _) =
         match target.map_err(|error| Failure::usage(error.to_string()))? {
             Target::Sim { model } => (Arc::new(InProcess::new(&model)?), Place::simulator()),

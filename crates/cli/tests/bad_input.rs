@@ -109,6 +109,42 @@ fn configs_and_policies() {
 }
 
 #[test]
+fn the_configs_upstream_is_where_the_key_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    let right = Provider::refusing(404, "not_found_error");
+    let wrong = Provider::refusing(402, "billing_error");
+    let text = |url: &str| format!("[upstream.anthropic]\nbase_url = '{url}'\n");
+    let config = file(folder.path(), "c.toml", &text(&right.url));
+    let ask = |flags: &[&str]| {
+        let mut command = softland();
+        command.env("ANTHROPIC_API_KEY", SECRET).env("ANTHROPIC_BASE_URL", &wrong.url);
+        command.arg("run").arg(analyst()).args(["hi", "--model", "anthropic/x"]).args(flags);
+        said_by(&mut command).status(4)
+    };
+    ask(&["--config", &config]).says(&format!("anthropic at {}: not_found_error", right.url));
+    let config = file(folder.path(), "d.toml", &text(&wrong.url));
+    ask(&["--config", &config, "--base-url", &right.url]).says(&right.url);
+    let bad = file(folder.path(), "e.toml", &text("gw.example"));
+    run("hi", &["--config", &bad]).status(2).says("e.toml:2: upstream.anthropic.base_url: is not");
+}
+
+#[test]
+fn a_config_may_name_the_variable_of_the_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let provider = Provider::refusing(404, "not_found_error");
+    let text = format!("[upstream.own]\nbase_url = '{}'\napi_key_env = 'MINE'\n", provider.url);
+    let config = file(folder.path(), "c.toml", &text);
+    let ask = |key: Option<&str>| {
+        let mut command = softland();
+        command.envs(key.map(|key| ("MINE", key))).arg("run").arg(analyst());
+        command.args(["hi", "--model", "own/m", "--api", "anthropic", "--config", &config]);
+        said_by(&mut command)
+    };
+    ask(None).status(2).says("no key for `own`: set MINE");
+    ask(Some("k")).status(4).says(&provider.url);
+}
+
+#[test]
 fn a_money_limit_needs_a_price() {
     let provider = Provider::refusing(500, "api_error");
     let said = said_by(

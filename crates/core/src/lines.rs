@@ -91,9 +91,33 @@ pub fn refused(because: &Because) -> String {
 #[must_use]
 pub fn ends_in_line(text: &str) -> bool {
     let text = text.trim_end();
-    let last = text.rsplit('\n').next().unwrap_or(text).trim_start();
-    [ANSWER_NOW, PREPARE, CHANGE, REMAIN, NOT_RUN, BEYOND].iter().any(|end| last.ends_with(end))
-        || is_countdown(last)
+    is_line(text.rsplit('\n').next().unwrap_or(text).trim_start())
+}
+
+/// How the sentences before [`ANSWER_NOW`] and [`CHANGE`] begin.
+const OPENINGS: [&str; 9] = [
+    "Tool call limit reached (",
+    "Turn limit reached (",
+    "Limit of ",
+    "Token limit reached (",
+    "Cost limit reached (",
+    "Session cost limit reached (",
+    "Time limit reached (",
+    "The same ",
+    "Not run. ",
+];
+
+/// Whether this is a whole line of softland's, not only its last words.
+fn is_line(line: &str) -> bool {
+    let opens = |with: &str| line.starts_with(with);
+    let warns = opens("About ") || opens("One tool call remains.");
+    (line.ends_with(ANSWER_NOW) && OPENINGS.iter().any(|opening| opens(opening)))
+        || (line.ends_with(CHANGE) && opens("The same "))
+        || (line.ends_with(PREPARE) && warns)
+        || (line.ends_with(REMAIN) && line.contains(": limit of "))
+        || (line.ends_with(NOT_RUN) && line.matches('.').count() == 1)
+        || line == BEYOND
+        || is_countdown(line)
 }
 
 /// Whether a text of which this is the end may end in a line of softland's: each of them ends in
@@ -107,7 +131,7 @@ pub fn may_end_in_line(end: &str) -> bool {
 #[must_use]
 pub fn is_own_message(text: &str) -> bool {
     let text = text.trim();
-    matches!(text, NUDGE | CONTINUE) || (text.ends_with(ANSWER_NOW) && !text.contains('\n'))
+    matches!(text, NUDGE | CONTINUE) || (text.ends_with(ANSWER_NOW) && is_line(text))
 }
 
 /// How long a tail of a result [`ends_in_line`] needs to see, in bytes.
@@ -128,7 +152,9 @@ fn what_was_reached(because: &Because) -> String {
     let Because { reason, used, limit } = because;
     match reason {
         Reason::Turns => format!("Turn limit reached (this is the last of {limit})."),
-        Reason::Tool(tool) => format!("Limit of the tool {tool} reached ({limit} calls)."),
+        Reason::Tool(tool) => {
+            format!("Limit of the tool {tool} reached ({used} of {limit} calls).")
+        }
         Reason::ResultChars => {
             format!("Limit of tool results reached ({used} of {limit} characters).")
         }
@@ -220,6 +246,13 @@ mod tests {
                 assert!(may_end_in_line(&line[line.len() - 1..]), "{line}");
                 assert!(ends_in_line(&format!("found it\n\n{line}\n")), "{line}");
             }
+        }
+        for text in [
+            "zz Answer now with what you have; further tool calls will not be run.",
+            "say: Finish your research and prepare the final answer.",
+            "zz; other tools remain",
+        ] {
+            assert!(!ends_in_line(text), "{text}");
         }
         for text in ["", "tool calls remaining", "there are 3 other calls remaining", "Answer now"]
         {

@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::because::{Limit, Reason};
 use crate::money::NanoUsd;
 use crate::time::Millis;
 
@@ -102,6 +103,32 @@ impl Policy {
 
     /// Names of the built-in policies.
     pub const NAMES: [&'static str; 3] = ["default", "coding", "specialist"];
+
+    /// What was set for the key of this reason; `None` where nothing was, or it has no key.
+    #[must_use]
+    pub fn value(&self, reason: &Reason) -> Option<Limit> {
+        let count = |limit: Option<u64>| limit.map(Limit::Count);
+        match reason {
+            Reason::ToolCalls => count(self.tool_calls_limit),
+            Reason::Tool(tool) => count(self.tool_limits.get(tool).copied()),
+            Reason::Turns => count(self.turns_limit),
+            Reason::ResultChars => count(self.result_chars_limit),
+            Reason::Tokens => count(self.tokens_limit),
+            Reason::Cost => self.cost_limit_usd.map(Limit::Money),
+            Reason::SessionCost => self.session_cost_limit_usd.map(Limit::Money),
+            Reason::Time => self.time_limit.map(Limit::Time),
+            Reason::Empty => count(Some(self.empty_limit)),
+            Reason::Stale => count(Some(self.stale_limit)),
+            Reason::Repeat => count(Some(self.repeat_limit)),
+            Reason::Cycle => count(Some(self.cycle_limit)),
+            Reason::Errors => count(Some(self.error_limit)),
+            Reason::Final
+            | Reason::Truncated
+            | Reason::Refusal
+            | Reason::Provider
+            | Reason::User => None,
+        }
+    }
 
     /// Whether softland leaves the bytes alone.
     #[must_use]

@@ -6,13 +6,12 @@ mod lands;
 mod loops;
 mod round;
 
-use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::String;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::because::{Because, Limit, Reason};
+use crate::because::{Because, Reason};
 use crate::event::{Facts, Finished};
 use crate::pinned::Pinned;
 use crate::policy::Policy;
@@ -84,7 +83,7 @@ pub struct Run {
     loops: Loops,
     warned: BTreeSet<Reason>,
     /// Warnings that found their place taken.
-    displaced: Vec<Reason>,
+    displaced: Vec<Because>,
     empty_in_row: u64,
     last: Last,
     /// The next model message belongs to the same turn: it was paused, nudged, continued or
@@ -219,30 +218,6 @@ impl Run {
     #[must_use]
     pub fn empty_in_row(&self) -> u64 {
         self.empty_in_row
-    }
-
-    /// What every set limit leaves, by policy key.
-    #[must_use]
-    pub fn remaining(&self, facts: &Facts) -> BTreeMap<String, Limit> {
-        let policy = self.policy();
-        let count =
-            |limit: Option<u64>, used| limit.map(|l: u64| Limit::Count(l.saturating_sub(used)));
-        let money = |limit: Option<crate::NanoUsd>, used| limit.map(|l| Limit::Money(l.less(used)));
-        let time = policy
-            .time_limit
-            .map(|l| Limit::Time(crate::Millis(l.0.saturating_sub(facts.elapsed.0))));
-        [
-            ("tool_calls_limit", count(policy.tool_calls_limit, self.used.calls)),
-            ("turns_limit", count(policy.turns_limit, self.used.turns)),
-            ("result_chars_limit", count(policy.result_chars_limit, self.used.result_chars)),
-            ("tokens_limit", count(policy.tokens_limit, facts.tokens)),
-            ("cost_limit_usd", money(policy.cost_limit_usd, facts.cost)),
-            ("session_cost_limit_usd", money(policy.session_cost_limit_usd, facts.session_cost)),
-            ("time_limit", time),
-        ]
-        .into_iter()
-        .filter_map(|(key, left)| Some((String::from(key), left?)))
-        .collect()
     }
 
     pub(crate) fn last(&self) -> Last {

@@ -5,6 +5,11 @@ use alloc::string::String;
 
 use serde::{Deserialize, Serialize};
 
+use crate::because::Limit;
+use crate::event::Facts;
+use crate::money::NanoUsd;
+use crate::policy::Policy;
+
 /// What a run has used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Used {
@@ -20,4 +25,31 @@ pub struct Used {
     pub result_chars: u64,
     /// The tool last refused by its own limit, and how many turns were so refused in all.
     pub refused_tool: Option<(String, u64)>,
+}
+
+impl Used {
+    /// What every set limit leaves, by policy key (`tool_limits.NAME` for a tool's): counts, money
+    /// in dollars, time in whole seconds.
+    #[must_use]
+    pub fn remaining(&self, policy: &Policy, facts: &Facts) -> BTreeMap<String, Limit> {
+        let count =
+            |limit: Option<u64>, used| limit.map(|l: u64| Limit::Count(l.saturating_sub(used)));
+        let money = |limit: Option<NanoUsd>, used| limit.map(|l| Limit::Money(l.less(used)));
+        let seconds = |l: crate::time::Millis| l.0.saturating_sub(facts.elapsed.0) / 1000;
+        let set = [
+            ("tool_calls_limit", count(policy.tool_calls_limit, self.calls)),
+            ("turns_limit", count(policy.turns_limit, self.turns)),
+            ("result_chars_limit", count(policy.result_chars_limit, self.result_chars)),
+            ("tokens_limit", count(policy.tokens_limit, facts.tokens)),
+            ("cost_limit_usd", money(policy.cost_limit_usd, facts.cost)),
+            ("session_cost_limit_usd", money(policy.session_cost_limit_usd, facts.session_cost)),
+            ("time_limit", policy.time_limit.map(|l| Limit::Count(seconds(l)))),
+        ];
+        let tools = policy.tool_limits.iter().map(|(tool, limit)| {
+            let used = self.by_tool.get(tool).copied().unwrap_or(0);
+            (alloc::format!("tool_limits.{tool}"), Limit::Count(limit.saturating_sub(used)))
+        });
+        let set = set.into_iter().filter_map(|(key, left)| Some((String::from(key), left?)));
+        set.chain(tools).collect()
+    }
 }

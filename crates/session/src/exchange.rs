@@ -107,6 +107,8 @@ pub struct Exchange {
     newest: Option<Message>,
     spent: Tokens,
     shown_output: u64,
+    /// Requests sent upstream.
+    requests: u64,
     next: Option<Next>,
     done: Option<Box<Done>>,
 }
@@ -132,8 +134,8 @@ impl Exchange {
         let (streams, asked) = (request.stream, request.max_tokens.map(|max| max.value));
         let phase = if run.policy().observes() { &softland_core::Phase::Open } else { run.phase() };
         let mut ladder = Ladder::new(setting, phase);
-        plan::tell(&read.newest, out);
         let next = ladder.first();
+        plan::tell(&read.newest, matches!(next, Next::Send { .. }), out);
         let run = Arc::new(run);
         let relay = Relay::new(role, streams, Arc::clone(&run), ids);
         let mut exchange = Self {
@@ -158,6 +160,7 @@ impl Exchange {
             newest: None,
             spent: Tokens::default(),
             shown_output: 0,
+            requests: 0,
             next: None,
             done: None,
         };
@@ -170,8 +173,17 @@ impl Exchange {
     pub fn step(&mut self) -> Step {
         match self.done.take() {
             Some(done) => Step::Done(done),
-            None => Step::Send(self.upstream()),
+            None => {
+                self.requests += 1;
+                Step::Send(self.upstream())
+            }
         }
+    }
+
+    /// Whether there is nothing to send: the next step is the last.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.done.is_some()
     }
 
     /// Whether the client asked for a stream.
@@ -216,6 +228,7 @@ impl Exchange {
         let response = self.relay.finish(out).map_err(|b| Unfinished::Unreadable(Unreadable(b)))?;
         match response.end {
             End::Stop => self.take(response, out),
+            End::Cut if response.foreign => return Err(Unfinished::Foreign),
             End::Cut => return Err(Unfinished::Cut),
             End::Error { kind, message } => return Err(Unfinished::Error { kind, message }),
         }
@@ -333,6 +346,7 @@ impl Exchange {
     fn extend(&mut self, tail: &Tail, out: &mut Out) {
         if let Tail::Expire(because) = tail {
             self.tail.extend(tail::expired(because));
+            plan::tell_ask(because, out);
         }
         let Some(message) = self.newest.take() else { return };
         match tail {
@@ -428,6 +442,8 @@ impl std::error::Error for Unreadable {}
 pub enum Unfinished {
     /// The stream was cut.
     Cut,
+    /// What came is no stream of the protocol's.
+    Foreign,
     /// The provider sent an error in the middle of it.
     Error {
         /// Its type.
@@ -443,6 +459,9 @@ impl std::fmt::Display for Unfinished {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Cut => f.write_str("the provider's stream was cut before its end"),
+            Self::Foreign => f.write_str(
+                "what came is no stream of Anthropic's Messages API: none of its events is in it",
+            ),
             Self::Error { kind, message } => {
                 write!(f, "the provider ended its stream with an error: {kind}: {message}")
             }

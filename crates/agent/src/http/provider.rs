@@ -105,7 +105,7 @@ pub enum ProviderError {
     },
     /// A base URL that cannot be used.
     BaseUrl {
-        /// The flag or variable it came from.
+        /// The flag, variable or place in a config it came from.
         from: String,
         /// What is wrong with it.
         problem: &'static str,
@@ -176,19 +176,29 @@ fn names() -> String {
     names.join(", ")
 }
 
+/// What a caller says about the way to a model. Each goes before the environment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Given<'a> {
+    /// The protocol.
+    pub api: Option<Api>,
+    /// A base URL, and where it was given (`--base-url`), for errors.
+    pub base_url: Option<(&'a str, &'a str)>,
+    /// The one variable that holds the key, instead of the provider's own. It must be set.
+    pub key_variable: Option<&'a str>,
+}
+
 /// Finds out where the requests for `model` (`PROVIDER/MODEL`) go.
 ///
-/// `base_url` and `api` are the flags; a base URL given there goes before the provider's
-/// variable, that before its default address. The key of the provider's variable belongs to the
-/// address so found and goes to no other. A provider that is not listed needs both flags; its
-/// key, if any, is in `NAME_API_KEY`. On loopback addresses a key is optional.
+/// A base URL that is given goes before the provider's variable, that before its default
+/// address. The provider's key belongs to the address so found and goes to no other. A provider
+/// that is not listed needs a base URL and a protocol; its key, if any, is in `NAME_API_KEY`. On
+/// loopback addresses a key is optional.
 ///
 /// # Errors
 /// See [`ProviderError`]; no message holds a key or more of a URL than its origin.
 pub fn resolve(
     model: &str,
-    api: Option<Api>,
-    base_url: Option<&str>,
+    given: &Given<'_>,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Target, ProviderError> {
     let shortened = || cut_line(model, 80);
@@ -198,20 +208,24 @@ pub fn resolve(
         .ok_or_else(|| ProviderError::ModelForm { given: shortened() })?;
     let env = |variable: &str| env(variable).filter(|value| !value.trim().is_empty());
     let Some(provider) = PROVIDERS.iter().find(|provider| provider.name == name) else {
-        return unlisted(name, model, api, base_url, &env);
+        return unlisted(name, model, given, &env);
     };
-    if provider.name == "sim" && base_url.is_none() {
+    let api = spoken(name, given.api.unwrap_or(provider.api))?;
+    if provider.name == "sim" && given.base_url.is_none() {
         return Ok(Target::Sim { model: model.to_owned() });
     }
-    let api = spoken(name, api.unwrap_or(provider.api))?;
-    let base_url = match (base_url, provider.base_url_variable) {
-        (Some(url), _) => parse_base_url(url, "--base-url")?,
+    let base_url = match (given.base_url, provider.base_url_variable) {
+        (Some((url, from)), _) => parse_base_url(url, from)?,
         (None, Some(variable)) if let Some(url) = env(variable) => {
             parse_base_url(&with_scheme(provider, &url), variable)?
         }
         (None, _) => default_base_url(provider, api)?,
     };
-    let credential = find_key(provider.keys, &env)?;
+    let auth = provider.keys.first().map_or(Auth::Bearer, |(_, auth)| *auth);
+    let credential = match given.key_variable {
+        Some(variable) => Some(named_key(name, variable, auth, &env)?),
+        None => find_key(provider.keys, &env)?,
+    };
     if credential.is_none() && provider.needs_key && !is_loopback(&base_url) {
         let variables = provider.keys.iter().map(|(name, _)| (*name).to_owned()).collect();
         return Err(ProviderError::MissingKey { provider: name.to_owned(), variables });
@@ -225,21 +239,23 @@ type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 fn unlisted(
     name: &str,
     model: &str,
-    api: Option<Api>,
-    base_url: Option<&str>,
+    given: &Given<'_>,
     env: Env<'_>,
 ) -> Result<Target, ProviderError> {
     let provider = cut_line(name, 60);
-    let Some(base_url) = base_url else {
+    let Some((base_url, from)) = given.base_url else {
         return Err(ProviderError::UnknownProvider { given: provider });
     };
-    let Some(api) = api else {
+    let Some(api) = given.api else {
         return Err(ProviderError::MissingApi { provider });
     };
     let api = spoken(name, api)?;
-    let base_url = parse_base_url(base_url, "--base-url")?;
+    let base_url = parse_base_url(base_url, from)?;
     let variable = format!("{}_API_KEY", name.to_uppercase().replace('-', "_"));
-    let credential = find_key(&[(variable.as_str(), Auth::Bearer)], env)?;
+    let credential = match given.key_variable {
+        Some(variable) => Some(named_key(name, variable, Auth::Bearer, env)?),
+        None => find_key(&[(variable.as_str(), Auth::Bearer)], env)?,
+    };
     Ok(Target::Http(Endpoint { provider, model: model.to_owned(), api, base_url, credential }))
 }
 
@@ -249,6 +265,19 @@ fn spoken(provider: &str, api: Api) -> Result<Api, ProviderError> {
     } else {
         Err(ProviderError::LaterApi { provider: cut_line(provider, 60), api })
     }
+}
+
+/// The key in the variable that a config names: where that is not set, no other key will do.
+fn named_key(
+    provider: &str,
+    variable: &str,
+    auth: Auth,
+    env: Env<'_>,
+) -> Result<(Auth, Secret), ProviderError> {
+    find_key(&[(variable, auth)], env)?.ok_or_else(|| ProviderError::MissingKey {
+        provider: cut_line(provider, 60),
+        variables: vec![variable.to_owned()],
+    })
 }
 
 /// The first key that is set: one credential, never two, since servers treat two differently.
@@ -285,19 +314,28 @@ fn default_base_url(provider: &Provider, api: Api) -> Result<Url, ProviderError>
     parse_base_url(url, "the built-in table")
 }
 
-/// A base URL without the `/v1` that some people write and others do not.
+/// What is wrong with a base URL, in words that follow its name; nothing of it is shown.
+#[must_use]
+pub fn base_url_problem(text: &str) -> Option<&'static str> {
+    read_base_url(text).err()
+}
+
 fn parse_base_url(text: &str, from: &str) -> Result<Url, ProviderError> {
-    let bad = |problem| ProviderError::BaseUrl { from: from.to_owned(), problem };
+    read_base_url(text).map_err(|problem| ProviderError::BaseUrl { from: from.to_owned(), problem })
+}
+
+/// A base URL without the `/v1` that some people write and others do not.
+fn read_base_url(text: &str) -> Result<Url, &'static str> {
     let mut url = Url::parse(text.trim())
-        .map_err(|_| bad("is not a URL; it must look like https://host or https://host/v1"))?;
+        .map_err(|_| "is not a URL; it must look like https://host or https://host/v1")?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(bad("must begin with http:// or https://"));
+        return Err("must begin with http:// or https://");
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(bad("must not hold a user name or password: use the provider's key variable"));
+        return Err("must not hold a user name or password: use the provider's key variable");
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return Err(bad("must not have a query or fragment (? or #)"));
+        return Err("must not have a query or fragment (? or #)");
     }
     let path = url.path().trim_end_matches('/');
     let path = path.strip_suffix("/v1").unwrap_or(path).trim_end_matches('/').to_owned();

@@ -4,7 +4,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-use super::provider::{Api, Endpoint, Target, resolve};
+use super::provider::{Api, Endpoint, Given, Target, resolve};
 use super::*;
 
 mod provider_cases;
@@ -56,7 +56,9 @@ async fn read_request(socket: &mut TcpStream) -> String {
 
 fn endpoint(base_url: &str) -> Endpoint {
     let env = |name: &str| (name == "ANTHROPIC_API_KEY").then(|| KEY.to_owned());
-    match resolve("anthropic/m", Some(Api::Anthropic), Some(base_url), &env).unwrap() {
+    let base_url = Some((base_url, "--base-url"));
+    let given = Given { api: Some(Api::Anthropic), base_url, key_variable: None };
+    match resolve("anthropic/m", &given, &env).unwrap() {
         Target::Http(endpoint) => endpoint,
         Target::Sim { .. } => panic!("not over HTTP"),
     }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use softland_session::core::{Because, Ended, Failure, Limit, Millis, Outcome, Phase, Reason, Run};
+use softland_session::core::{
+    Because, Ended, Failure, Limit, Millis, Outcome, Phase, Reason, Run, Used,
+};
 use softland_session::wire::anthropic::{ApiError, Tokens};
 use softland_session::{Done, Event as Shown, Exchange, Out, Step, Unfinished};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -67,6 +69,7 @@ impl Driven {
             messages: Vec::new(),
             records: Default::default(),
             spent: Tokens::default(),
+            used: Used::default(),
             tool_refusals: 0,
         };
         Self { done, failure: Some(format!("internal error: {error}")) }
@@ -288,7 +291,7 @@ async fn stream(
     let finished = exchange.finish(&mut out);
     tell(out);
     finished.map_err(|unfinished| match unfinished {
-        Unfinished::Unreadable(_) => garbage(unfinished.to_string()),
+        Unfinished::Unreadable(_) | Unfinished::Foreign => garbage(unfinished.to_string()),
         Unfinished::Cut | Unfinished::Error { .. } => {
             Problem::Stream { message: unfinished.to_string(), again: true }
         }

@@ -74,17 +74,22 @@ impl Meter {
         let price = self.price_at(next_input);
         let input_at = |pico: u64| NanoUsd(next_input.saturating_mul(pico).div_ceil(1000));
         Facts {
-            tokens: self.total.input_total().saturating_add(self.total.output),
-            cost: self.cost,
-            session_cost: self.session_before + self.cost,
-            elapsed: self.elapsed(),
             next_input,
             next_input_cost: price.map_or(NanoUsd::ZERO, |p| input_at(p.dearest_input(false))),
             reserve_input_cost: price.map_or(NanoUsd::ZERO, |p| input_at(p.input)),
             output_pico: price.map_or(0, |p| p.output),
-            thinking_budget: 0,
-            stale: 0,
-            tool_refusals: 0,
+            ..self.spent()
+        }
+    }
+
+    /// What was used so far, for what the limits leave.
+    pub(super) fn spent(&self) -> Facts {
+        Facts {
+            tokens: self.total.input_total().saturating_add(self.total.output),
+            cost: self.cost,
+            session_cost: self.session_before + self.cost,
+            elapsed: self.elapsed(),
+            ..Facts::default()
         }
     }
 

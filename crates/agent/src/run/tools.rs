@@ -64,7 +64,8 @@ impl UnderWay<'_> {
             }
             if used >= limit {
                 let output = ToolOutput::error(lines::beyond(&because));
-                results.push((call.id.clone(), output.content, true));
+                let refused = Pending { admission: Admission::Refused(because), ..call.clone() };
+                results.push(self.result(&refused, output, Default::default()));
                 continue;
             }
             self.tell_execute(call);
@@ -77,6 +78,16 @@ impl UnderWay<'_> {
             results.push(self.result(call, output, began.elapsed()));
         }
         results
+    }
+
+    /// The note where a refusal carries it.
+    fn tell_note(&mut self, call: &Pending, content: &str) {
+        let Some(because) = because(&call.admission) else { return };
+        if content == lines::refused(&because) {
+            let text = Some(lines::ask(&because));
+            let because = Some(because);
+            self.emit.send(EventKind::Intervention { intervention: "ask", because, text });
+        }
     }
 
     fn tell_execute(&mut self, call: &Pending) {
@@ -109,6 +120,7 @@ impl UnderWay<'_> {
                 because: because(&call.admission),
                 text: Some(content.clone()),
             });
+            self.tell_note(call, &content);
         }
         (call.id.clone(), content, output.is_error)
     }

@@ -1,13 +1,13 @@
 //! The command line's shape and its help. Policy flags come from the one list of policy keys.
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgAction, Command, value_parser};
 use softland_agent::core::policy::{KEYS, Policy};
 use softland_agent::http::provider::Api;
 use softland_sim::Scenario;
 use std::path::PathBuf;
 
-use super::LATER_FLAGS;
+use super::{LATER_APIS, LATER_FLAGS};
 
 /// Where `softland sim` listens where nothing else is said.
 pub(super) const SIM_LISTEN: &str = "127.0.0.1:4142";
@@ -83,18 +83,23 @@ fn run() -> Command {
             path("config")
                 .long("config")
                 .value_name("FILE")
-                .help("A config with [policy.NAME] and [[price]]"),
+                .help("A config with [policy.NAME], [[price]] and [upstream.PROVIDER]"),
         )
         .next_help_heading(MODEL)
         .arg(
             text("model", "PROVIDER/MODEL")
                 .help("The model; sim/SCENARIO is simulated, without a key"),
         )
-        .arg(text("base-url", "URL").help("Where the provider is"))
+        .arg(text("base-url", "URL").help(
+            "Where the provider is; goes before [upstream.PROVIDER] of the config, that before the \
+             provider's variable",
+        ))
         .arg(
             text("api", "API")
                 .help("The protocol that it speaks")
-                .value_parser(PossibleValuesParser::new(Api::ALL.map(Api::name))),
+                .value_parser(PossibleValuesParser::new(Api::ALL.map(|api| {
+                    PossibleValue::new(api.name()).hide(LATER_APIS.contains(&api.name()))
+                }))),
         );
     let run = HEADINGS.iter().fold(run, |run, heading_of| {
         let keys = KEYS.iter().filter(|key| heading(key.name) == *heading_of);

@@ -73,7 +73,7 @@ fn wrong_values_name_flag_and_what_is_allowed() {
         assert_eq!(refused(&["run", "a.md", "x", flag, value]), message);
     }
     assert!(refused(&["run", "a.md", "--format", "xml"]).contains("[possible values: text, json]"));
-    assert!(refused(&["run", "a.md", "--api", "soap"]).contains("openai-chat"));
+    assert!(refused(&["run", "a.md", "--api", "soap"]).contains("[possible values: anthropic]"));
     let mistyped = refused(&["run", "a.md", "--tool-call-limit", "3"]);
     assert!(mistyped.contains("'--tool-calls-limit'"), "{mistyped}");
 }
@@ -102,6 +102,17 @@ fn what_comes_later_is_refused_by_name() {
         .filter_map(|line| line.split_whitespace().next())
         .collect();
     assert_eq!(commands, ["run", "sim", "check"]);
+}
+
+#[test]
+fn protocols_to_come_are_refused_by_name_and_not_in_the_help() {
+    for api in LATER_APIS {
+        let message = refused(&["run", "a.md", "x", "--api", api]);
+        assert_eq!(message, format!("`--api {api}` comes with a later version"));
+    }
+    assert_eq!(run_of(&["--api", "anthropic"]).api, Some(Api::Anthropic));
+    let Ok(Command::Print(help)) = parsed(&["run", "--help"]) else { panic!() };
+    assert!(!help.contains("openai-"), "{help}");
 }
 
 #[test]

@@ -116,3 +116,35 @@ fn all_problems_are_told_at_once() {
     let text = "[policy.x]\nmode = 'fast'\nbatch = 1\n[policy.y]\nlanding = 'soft'\n";
     assert_eq!(problems(text).len(), 3);
 }
+
+#[test]
+fn problems_come_in_the_order_of_their_lines() {
+    let text = "[price]\nx = 1\n[policy.x]\nmode = 'fast'\nbatch = 1\n[upstream.a]\nbase = 1\n";
+    let lines: Vec<String> =
+        problems(text).iter().map(|p| p.split(':').nth(1).unwrap().to_owned()).collect();
+    assert_eq!(lines, ["1", "4", "5", "7"]);
+}
+
+#[test]
+fn upstreams_are_read_and_no_value_of_theirs_is_shown() {
+    let text = "[upstream.anthropic]\nbase_url = 'https://gw.example/v1'\napi_key_env = 'MINE'\n";
+    let config = Config::parse("c.toml", text).unwrap();
+    let from = "c.toml:2: upstream.anthropic.base_url".to_owned();
+    let wanted = Upstream {
+        base_url: Some(("https://gw.example/v1".to_owned(), from)),
+        key_variable: Some("MINE".to_owned()),
+    };
+    assert_eq!(config.upstream("anthropic"), Some(&wanted));
+    assert_eq!(config.upstream("openai"), None);
+    for (line, wanted) in [
+        ("base_url = 'gw.example'", "c.toml:2: upstream.a.base_url: is not a URL"),
+        ("base_url = 'https://u:hunter2@x'", "must not hold a user name or password"),
+        ("base_url = 3", "c.toml:2: upstream.a.base_url: must be a URL in quotes"),
+        ("api_key_env = 'sk-hunter2'", "c.toml:2: upstream.a.api_key_env: must be the name of an"),
+        ("bse_url = 'hunter2'", "c.toml:2: upstream.a.bse_url: unknown key; did you mean `base_url`?"),
+    ] {
+        let problems = problems(&format!("[upstream.a]\n{line}\n"));
+        assert!(problems.len() == 1 && problems[0].contains(wanted), "{problems:?}");
+        assert!(!problems[0].contains("hunter2"), "{problems:?}");
+    }
+}

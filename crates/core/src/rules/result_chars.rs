@@ -10,8 +10,8 @@ pub(crate) fn reached(used: &Used, policy: &Policy) -> Option<Because> {
         .then(|| Because::count(Reason::ResultChars, used.result_chars, limit))
 }
 
-pub(crate) fn warned(used: &Used, policy: &Policy) -> Option<Reason> {
+pub(crate) fn warned(used: &Used, policy: &Policy) -> Option<Because> {
     let limit = policy.result_chars_limit?;
     (used.calls > 0 && policy.warn_at.reached(used.result_chars, limit))
-        .then_some(Reason::ResultChars)
+        .then(|| Because::count(Reason::ResultChars, used.result_chars, limit))
 }

@@ -10,7 +10,8 @@ pub(crate) fn reached(used: &Used, policy: &Policy) -> Option<Because> {
 }
 
 /// The one warning: the share is used, and the next turn is not asked yet.
-pub(crate) fn warned(used: &Used, policy: &Policy) -> Option<Reason> {
+pub(crate) fn warned(used: &Used, policy: &Policy) -> Option<Because> {
     let limit = policy.turns_limit?.max(1);
-    (used.calls > 0 && policy.warn_at.reached(used.turns, limit)).then_some(Reason::Turns)
+    (used.calls > 0 && policy.warn_at.reached(used.turns, limit))
+        .then(|| Because::count(Reason::Turns, used.turns, limit))
 }

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::{Phase, Run};
-use crate::because::{Because, Reason};
+use crate::because::Because;
 use crate::event::Facts;
 use crate::pinned::Decided;
 use crate::policy::Policy;
@@ -53,16 +53,16 @@ impl Run {
     }
 
     /// The limits whose warning is due here and was not given before.
-    pub(super) fn warnings_due(&mut self, facts: Option<&Facts>) -> Vec<Reason> {
+    pub(super) fn warnings_due(&mut self, facts: Option<&Facts>) -> Vec<Because> {
         let round = self.used.rounds;
         let policy = &self.pinned.policy;
         let shown = [
             rules::turns::warned(&self.used, policy),
             rules::result_chars::warned(&self.used, policy),
         ];
-        let mut due: Vec<Reason> = shown.into_iter().flatten().collect();
+        let mut due: Vec<Because> = shown.into_iter().flatten().collect();
         let here = |d: &&Decided| d.round == round && !d.lands;
-        due.extend(self.pinned.decided.iter().filter(here).map(|d| d.because.reason.clone()));
+        due.extend(self.pinned.decided.iter().filter(here).map(|d| d.because.clone()));
         if let Some(facts) = facts {
             let on_facts = [
                 rules::tokens::warned(facts, policy),
@@ -70,14 +70,14 @@ impl Run {
                 rules::time::warned(facts, policy),
             ];
             for because in on_facts.into_iter().flatten() {
-                let reason = because.reason.clone();
-                if !due.contains(&reason) && !self.warned.contains(&reason) {
+                let known = |d: &Because| d.reason == because.reason;
+                if !due.iter().any(known) && !self.warned.contains(&because.reason) {
+                    due.push(because.clone());
                     self.pinned.decided.push(Decided { round, lands: false, because });
-                    due.push(reason);
                 }
             }
         }
-        due.retain(|reason| self.warned.insert(reason.clone()));
+        due.retain(|because| self.warned.insert(because.reason.clone()));
         due
     }
 

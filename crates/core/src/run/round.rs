@@ -162,12 +162,15 @@ impl Run {
         let mut additions = Vec::new();
         let mut signals = Vec::new();
         // The rungs of a landing are one turn.
-        self.within_turn &= self.phase != Phase::Open;
+        self.within_turn &= self.phase != Phase::Open && !self.policy().observes();
         let Some(mut open) = self.open.take() else { return (additions, signals) };
         for (index, result) in results.iter().enumerate() {
             let line = self.result(&mut open, result, facts, &mut signals);
-            let closed = result.lined && open.to_run > 0;
-            if let Some((kind, because, text)) = line.filter(|_| !closed) {
+            // In the engine's history no result that ran can hold a line of softland's: what looks
+            // like one is a tool's. The ask is never left out.
+            let closed =
+                |kind| result.lined && self.role == Role::Gateway && kind != AdditionKind::Ask;
+            if let Some((kind, because, text)) = line.filter(|(kind, ..)| !closed(*kind)) {
                 additions.push(Addition { place: Place::Result(index), kind, because, text });
             }
         }
@@ -262,13 +265,18 @@ impl Run {
     ) -> Option<Line> {
         open.ended = true;
         self.used.rounds += 1;
-        if self.phase != Phase::Open {
+        // What only observes goes on looking after the run would have been over.
+        if self.phase != Phase::Open && !self.policy().observes() {
             return None;
         }
-        let facts = self.look(facts);
         let answered = core::mem::take(&mut open.answered);
         let round = Round::new(open.turn, open.calls_before, answered);
         let found = self.loops.round(&round, &self.pinned.policy);
+        if self.phase != Phase::Open {
+            signals.extend(found);
+            return None;
+        }
+        let facts = self.look(facts);
         let consequence = self.loops.consequence(&found, open.turn, &self.pinned.policy);
         signals.extend(found);
         let because = self.limit_reached(facts);
@@ -293,9 +301,9 @@ impl Run {
         if self.displaced.is_empty() || !room {
             return None;
         }
-        let reason = self.displaced.remove(0);
-        let text = lines::warning(&reason, self.policy().warn_at.left_percent());
-        Some((AdditionKind::Warn, None, text))
+        let because = self.displaced.remove(0);
+        let text = lines::warning(&because.reason, self.policy().warn_at.left_percent());
+        Some((AdditionKind::Warn, Some(because), text))
     }
 
     /// The countdown with the fewest calls left, after the newest result.
@@ -305,7 +313,8 @@ impl Run {
             let used = open.calls_before + open.ran;
             Some((self.shown(used, limit)?, None, Because::count(Reason::ToolCalls, used, limit)))
         });
-        let own = policy.tool_limits.get(tool).and_then(|limit| {
+        let own = policy.tool_limits.get(tool).filter(|_| policy.countdown != Countdown::Off);
+        let own = own.and_then(|limit| {
             let pending = open
                 .calls
                 .iter()

@@ -73,11 +73,11 @@ fn tools() -> Vec<Value> {
 
 fn assistant(seeded: &mut Seeded, turn: usize, calls: usize) -> Value {
     let mut blocks = Vec::new();
-    if turn % 3 == 0 {
+    if turn.is_multiple_of(3) {
         let signature = "c2lnbmVk".repeat(40);
         blocks.push(json!({"type": "thinking", "thinking": "", "signature": signature}));
     }
-    if turn % 2 == 0 {
+    if turn.is_multiple_of(2) {
         blocks.push(json!({"type": "text", "text": format!("Let me look at part {turn}.\n")}));
     }
     for call in 0..calls {

@@ -69,12 +69,17 @@ pub(crate) struct Relay {
     run: Arc<Run>,
     ids: BTreeSet<String>,
     role: Role,
+    /// Bytes of the response under way, and whether an event of the protocol's was among them.
+    received: usize,
+    known: bool,
 }
 
 /// A response that has ended.
 pub(crate) struct Ended {
     pub(crate) message: Message,
     pub(crate) end: End,
+    /// Something came, but no event of the protocol's.
+    pub(crate) foreign: bool,
 }
 
 impl Relay {
@@ -94,6 +99,8 @@ impl Relay {
             run,
             ids,
             role,
+            received: 0,
+            known: false,
         }
     }
 
@@ -108,10 +115,13 @@ impl Relay {
         self.held.clear();
         self.closing.clear();
         self.names.clear();
+        self.received = 0;
+        self.known = false;
     }
 
     /// Takes bytes of an upstream stream.
     pub(crate) fn push(&mut self, bytes: &[u8], out: &mut Out) -> Result<(), Broken> {
+        self.received = self.received.saturating_add(bytes.len());
         self.decoder.push(bytes);
         self.drain(out)
     }
@@ -141,6 +151,7 @@ impl Relay {
                 return Ok(());
             }
         };
+        self.known |= !matches!(event, Wire::Unknown { .. });
         self.assembler.push(&event).map_err(Broken::Assemble)?;
         if self.mode == (Mode::Held { until_call: true }) && self.first_to_pass(&event) {
             self.mode = Mode::Live { calls: true };
@@ -277,7 +288,7 @@ impl Relay {
         let mut message = finished.message;
         self.rename(&mut message);
         out.events.push(Event::Usage(message.usage.billed()));
-        Ok(Ended { message, end: finished.end })
+        Ok(Ended { message, end: finished.end, foreign: self.received > 0 && !self.known })
     }
 
     /// A whole response, not streamed. It is shown at the verdict.
@@ -287,7 +298,7 @@ impl Relay {
         self.rename(&mut message);
         self.client.original(body);
         out.events.push(Event::Usage(message.usage.billed()));
-        Ok(Ended { message, end: End::Stop })
+        Ok(Ended { message, end: End::Stop, foreign: false })
     }
 
     /// Gives calls the ids they are shown under.

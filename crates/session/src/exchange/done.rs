@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use softland_core::{
-    Admission, Because, Class, Digest, Ended, Next, Outcome, Pinned, Reason, Rung, Signal,
-    SignalKind,
+    Admission, Because, Class, Digest, Ended, Facts, Limit, Next, Outcome, Pinned, Reason, Rung,
+    Signal, SignalKind, Used,
 };
 use softland_wire::anthropic::{Message, Request, Tokens};
 
@@ -45,6 +45,8 @@ pub struct Done {
     pub records: BTreeMap<Digest, Pinned>,
     /// Tokens of all upstream responses.
     pub spent: Tokens,
+    /// What the run has used, this turn included.
+    pub used: Used,
     /// Turns of the run refused by tools' own limits, for the facts of its next request.
     pub tool_refusals: u64,
 }
@@ -62,7 +64,8 @@ pub(super) fn finish(
         Next::Pass | Next::Send { .. } => (None, false),
     };
     if let Some(ended) = &mut ended {
-        ended.remaining = exchange.run.remaining(&exchange.facts);
+        ended.remaining = remaining(exchange);
+        ended.value = exchange.run.policy().value(&ended.reason).or(ended.value);
         tell_end(exchange, ended, out);
     }
     let mut done = Done {
@@ -73,6 +76,7 @@ pub(super) fn finish(
         messages: std::mem::take(&mut exchange.tail),
         records: BTreeMap::new(),
         spent: exchange.spent,
+        used: used(exchange),
         tool_refusals: exchange.ladder.tool_refusals(),
     };
     if local {
@@ -86,6 +90,19 @@ pub(super) fn finish(
     }
     done.records = exchange.records.clone();
     done
+}
+
+/// What the run has used, the turn under way included where a request was sent for it.
+fn used(exchange: &Exchange) -> Used {
+    let used = exchange.run.used().clone();
+    Used { turns: used.turns + u64::from(exchange.requests > 0), ..used }
+}
+
+/// What every limit leaves after this turn; its money is whoever's who knows the price.
+fn remaining(exchange: &Exchange) -> BTreeMap<String, Limit> {
+    let spent = exchange.spent.input_total().saturating_add(exchange.spent.output);
+    let tokens = exchange.facts.tokens.saturating_add(spent);
+    used(exchange).remaining(exchange.run.policy(), &Facts { tokens, ..exchange.facts })
 }
 
 fn take_turn(exchange: &Exchange, message: &Message, class: Option<Class>, done: &mut Done) {

@@ -164,15 +164,25 @@ fn max_tokens(exchange: &Exchange) -> Option<u64> {
 }
 
 /// Tells what the newest message led to.
-pub(super) fn tell(newest: &Step, out: &mut Out) {
+/// Lines that no request carries are not told.
+pub(super) fn tell(newest: &Step, sent: bool, out: &mut Out) {
     out.events.extend(newest.signals.iter().cloned().map(Event::Signal));
-    for addition in &newest.additions {
+    for addition in newest.additions.iter().filter(|_| sent) {
         out.events.push(Event::Intervention {
             intervention: addition.kind.into(),
             because: addition.because.clone(),
             text: Some(addition.text.clone()),
         });
     }
+}
+
+/// Tells of a note that stands behind the history.
+pub(super) fn tell_ask(because: &Because, out: &mut Out) {
+    out.events.push(Event::Intervention {
+        intervention: Intervention::Ask,
+        because: Some(because.clone()),
+        text: Some(softland_core::lines::ask(because)),
+    });
 }
 
 pub(super) fn tell_rung(rung: Rung, because: Option<&Because>, out: &mut Out) {

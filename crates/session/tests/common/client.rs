@@ -127,7 +127,8 @@ impl Client {
             }
             _ => {
                 self.policy = Policy { mode: self.policy.mode, ..hostile::policy(dice) };
-                self.say(dice.pick(&["And then?", "Why?", "What else is there?"]));
+                let n = self.messages.len();
+                self.say(&format!("{} ({n})", dice.pick(&["And then?", "Why?", "What else?"])));
             }
         }
         true
@@ -152,8 +153,8 @@ impl Client {
         let spent = self.now - self.asked_at;
         context.facts = Facts {
             tokens: spent / 2,
-            cost: NanoUsd(spent * 8_000),
-            session_cost: NanoUsd(self.now * 8_000),
+            cost: NanoUsd(spent * 60_000),
+            session_cost: NanoUsd(self.now * 60_000),
             elapsed: Millis(spent * 3),
             next_input: 400,
             next_input_cost: NanoUsd(100_000),
@@ -181,9 +182,6 @@ impl Client {
         };
         self.records = done.records.clone();
         self.note(&out, done.ended.as_ref());
-        if std::env::var_os("SOFTLAND_SEED").is_some() {
-            println!("{}\n{:?}", text_of(&out.bytes), done.ended);
-        }
         let mut reply = read(&out.bytes, self.streams);
         let hidden = upstream.len() > 1 && done.ended.is_none();
         self.tainted |= hidden && !reply.calls.is_empty();

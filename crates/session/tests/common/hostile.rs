@@ -244,7 +244,7 @@ pub(crate) fn policy(dice: &mut Dice) -> Policy {
     if dice.chance(15) {
         set("tokens_limit", int(dice.roll(40_000)));
     }
-    if dice.chance(15) {
+    if dice.chance(20) {
         set("cost_limit_usd", Value::Float(dice.roll(1000) as f64 / 2000.0));
     }
     if dice.chance(12) {

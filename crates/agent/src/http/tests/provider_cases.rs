@@ -1,14 +1,19 @@
 //! Which address and which key a model gets.
 
 use crate::http::Secret;
-use crate::http::provider::{Api, PROVIDERS, ProviderError, Target, resolve};
+use crate::http::provider::{Api, Given, PROVIDERS, ProviderError, Target, resolve};
 
 /// `ADDRESS HEADER: VALUE` of a model, or the error's text.
 fn check(model: &str, api: Option<Api>, base_url: Option<&str>, env: &[(&str, &str)]) -> String {
     let look = |name: &str| {
         env.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
     };
-    match resolve(model, api, base_url, &look) {
+    let base_url = base_url.map(|url| (url, "--base-url"));
+    shown(resolve(model, &Given { api, base_url, key_variable: None }, &look))
+}
+
+fn shown(resolved: Result<Target, ProviderError>) -> String {
+    match resolved {
         Ok(Target::Sim { model }) => format!("sim {model}"),
         Ok(Target::Http(endpoint)) => {
             let (name, value) = endpoint.credential_header().unwrap_or(("no key", String::new()));
@@ -170,14 +175,41 @@ fn bad_models_and_addresses_say_what_is_allowed() {
 fn keys_are_not_shown() {
     let secret = "sk-hunter2";
     let env = |name: &str| (name == "ANTHROPIC_API_KEY").then(|| format!("{secret}\n"));
-    let target = resolve("anthropic/m", None, None, &env).unwrap();
+    let target = resolve("anthropic/m", &Given::default(), &env).unwrap();
     assert!(!format!("{target:?} {target:#?}").contains("hunter2"));
     assert_eq!(
         format!("{} {:?}", Secret::new(secret), Secret::new(secret)),
         "[redacted] Secret([redacted])"
     );
     let env = |name: &str| (name == "ANTHROPIC_API_KEY").then(|| format!("{secret}\nx"));
-    let error = resolve("anthropic/m", None, None, &env).unwrap_err();
+    let error = resolve("anthropic/m", &Given::default(), &env).unwrap_err();
     assert_eq!(error, ProviderError::InvalidKey { variable: "ANTHROPIC_API_KEY".to_owned() });
     assert!(!error.to_string().contains("hunter2"));
+}
+
+#[test]
+fn a_named_key_is_the_only_one() {
+    let env = |name: &str| match name {
+        "MINE" => Some("mine".to_owned()),
+        "ANTHROPIC_API_KEY" | "OWN_API_KEY" => Some("other".to_owned()),
+        _ => None,
+    };
+    let ask = |model: &str, key_variable| {
+        let base_url = Some(("https://gw.example", "c.toml:2: upstream.x.base_url"));
+        shown(resolve(model, &Given { api: Some(Api::Anthropic), base_url, key_variable }, &env))
+    };
+    let there = "https://gw.example/v1/messages m";
+    assert_eq!(ask("anthropic/m", Some("MINE")), format!("{there} x-api-key: mine"));
+    assert_eq!(ask("own/m", Some("MINE")), format!("{there} authorization: Bearer mine"));
+    assert_eq!(ask("own/m", None), format!("{there} authorization: Bearer other"));
+    assert_eq!(ask("anthropic/m", Some("UNSET")), "no key for `anthropic`: set UNSET");
+}
+
+#[test]
+fn the_simulator_speaks_one_protocol_only() {
+    for api in [Api::OpenAiChat, Api::OpenAiResponses] {
+        let error = check("sim/reader", Some(api), None, &[]);
+        assert!(error.contains("which comes in a later version"), "{error}");
+    }
+    assert_eq!(check("sim/reader", Some(Api::Anthropic), None, &[]), "sim reader");
 }
