@@ -119,7 +119,8 @@ fn run_args(matches: &ArgMatches) -> Result<RunArgs, Failure> {
             return Err(Failure::usage(format!("`--{flag}` comes with a later version")));
         }
     }
-    if let Some(later) = one::<String>(matches, "api").filter(|api| LATER_APIS.contains(&api.as_str()))
+    if let Some(later) =
+        one::<String>(matches, "api").filter(|api| LATER_APIS.contains(&api.as_str()))
     {
         return Err(Failure::usage(format!("`--api {later}` comes with a later version")));
     }

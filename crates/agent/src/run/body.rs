@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use serde_json::{Value, json};
 use softland_session::Pending;
 use softland_session::core::models::capability::Thinking;
-use softland_session::core::{Digest, NanoUsd, lines};
+use softland_session::core::{Admission, Digest, NanoUsd, lines};
 
 use super::{Records, UnderWay};
 
@@ -133,8 +133,11 @@ impl Conversation {
     /// Answers the calls of a turn that was the answer itself, so that a later question finds no
     /// call open.
     pub(super) fn close_answer(&mut self, calls: &[Pending], answer: &str) {
-        let results: Vec<_> =
-            calls.iter().map(|call| (call.id.clone(), "Delivered.".to_owned(), false)).collect();
+        let told = |call: &Pending| match call.admission {
+            Admission::Answer => (call.id.clone(), "Delivered.".to_owned(), false),
+            _ => (call.id.clone(), "Not run: the answer was given beside it.".to_owned(), true),
+        };
+        let results: Vec<_> = calls.iter().map(told).collect();
         self.answer(&results);
         let text = if answer.trim().is_empty() { "(delivered)" } else { answer };
         self.push(&json!({"role": "assistant", "content": text}));

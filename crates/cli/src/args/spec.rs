@@ -94,13 +94,13 @@ fn run() -> Command {
             "Where the provider is; goes before [upstream.PROVIDER] of the config, that before the \
              provider's variable",
         ))
-        .arg(
-            text("api", "API")
-                .help("The protocol that it speaks")
-                .value_parser(PossibleValuesParser::new(Api::ALL.map(|api| {
+        .arg(text("api", "API").help("The protocol that it speaks").value_parser(
+            PossibleValuesParser::new(
+                Api::ALL.map(|api| {
                     PossibleValue::new(api.name()).hide(LATER_APIS.contains(&api.name()))
-                }))),
-        );
+                }),
+            ),
+        ));
     let run = HEADINGS.iter().fold(run, |run, heading_of| {
         let keys = KEYS.iter().filter(|key| heading(key.name) == *heading_of);
         run.args(keys.map(|key| policy_flag(key.name, key.allowed, key.help)))

@@ -141,7 +141,10 @@ fn upstreams_are_read_and_no_value_of_theirs_is_shown() {
         ("base_url = 'https://u:hunter2@x'", "must not hold a user name or password"),
         ("base_url = 3", "c.toml:2: upstream.a.base_url: must be a URL in quotes"),
         ("api_key_env = 'sk-hunter2'", "c.toml:2: upstream.a.api_key_env: must be the name of an"),
-        ("bse_url = 'hunter2'", "c.toml:2: upstream.a.bse_url: unknown key; did you mean `base_url`?"),
+        (
+            "bse_url = 'hunter2'",
+            "c.toml:2: upstream.a.bse_url: unknown key; did you mean `base_url`?",
+        ),
     ] {
         let problems = problems(&format!("[upstream.a]\n{line}\n"));
         assert!(problems.len() == 1 && problems[0].contains(wanted), "{problems:?}");
