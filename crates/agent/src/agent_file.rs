@@ -38,6 +38,8 @@ pub struct AgentFile {
     pub tools: Vec<String>,
     /// `PROVIDER/MODEL`; `None` is `inherit`: whoever runs it decides.
     pub model: Option<String>,
+    /// The line of `model`, from 1, where there is one.
+    pub model_line: Option<usize>,
     /// The system prompt: the body, without blank lines around it, line ends as `\n`.
     pub system: String,
     /// The policy keys that it sets, in the file's order, each known to be valid.
@@ -199,6 +201,7 @@ struct Draft {
     description: Option<String>,
     tools: Option<Vec<String>>,
     model: Option<String>,
+    model_line: Option<usize>,
     policy: Vec<(String, Value)>,
     scratch: Policy,
 }
@@ -235,6 +238,7 @@ fn parse(text: &str, report: &mut Report) -> Option<AgentFile> {
         description: draft.description?,
         tools: draft.tools.unwrap_or_else(|| BUILT_IN.map(str::to_owned).to_vec()),
         model: draft.model,
+        model_line: draft.model_line,
         system: parts.body,
         policy: draft.policy,
     })
@@ -246,7 +250,10 @@ impl Draft {
             "name" => self.name = name(entry, report),
             "description" => self.description = text(entry, report),
             "tools" => self.tools = tools::read(entry, report),
-            "model" => self.model = model(entry, report),
+            "model" => {
+                self.model = model(entry, report);
+                self.model_line = Some(entry.line);
+            }
             "tool_format" => tool_format(entry, report),
             "mode" if is_foreign_mode(&entry.value) => {}
             key if keys::LATER.contains(&key) => {
@@ -256,9 +263,14 @@ impl Draft {
             key if keys::is_foreign(key) => {}
             key => {
                 let near = nearest(key, keys::known());
-                let hint = near.map(|near| format!("; did you mean `{near}`?"));
-                let hint = hint.unwrap_or_default();
-                report.warn(entry.line, Some(key), format!("unknown key, ignored{hint}"));
+                let hint = match near {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!(
+                        "known are {}, and the policy keys that `softland run --help` has as flags",
+                        keys::own()
+                    ),
+                };
+                report.warn(entry.line, Some(key), format!("unknown key, ignored; {hint}"));
             }
         }
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::ArgMatches;
 use clap::error::ErrorKind;
-use softland_agent::core::policy::{KEYS, Policy, Value};
+use softland_agent::core::policy::{KEYS, Key, KeyError, Policy, Value};
 use softland_agent::http::provider::Api;
 
 use crate::failure::Failure;
@@ -155,14 +155,24 @@ fn policy_keys(matches: &ArgMatches) -> Result<Vec<(&'static str, Value)>, Failu
     for key in KEYS {
         let Some(text) = one::<String>(matches, key.name) else { continue };
         let value = Value::Text(text);
-        if scratch.set(key.name, &value).is_err() {
-            let flag = spec::flag_of(key.name);
-            let message = format!("--{flag} must be {}, got {value}", key.allowed);
-            return Err(Failure::usage(message));
+        if let Err(error) = scratch.set(key.name, &value) {
+            return Err(Failure::usage(wrong_value(key, &value, error)));
         }
         keys.push((key.name, value));
     }
     Ok(keys)
+}
+
+/// What is wrong with a flag; of a table, which member.
+fn wrong_value(key: &Key, value: &Value, error: KeyError) -> String {
+    let (flag, form) = (spec::flag_of(key.name), key.allowed_in_flag());
+    match error {
+        KeyError::Value { key: inner, allowed, found } if inner != key.name => {
+            let member = inner.split_once('.').map_or(inner.as_str(), |(_, member)| member);
+            format!("--{flag} must be {form}; `{member}` must be {allowed}, got {found}")
+        }
+        _ => format!("--{flag} must be {form}, got {value}"),
+    }
 }
 
 fn sim_args(matches: &ArgMatches) -> SimArgs {

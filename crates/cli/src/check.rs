@@ -4,11 +4,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use softland_agent::AgentFile;
+use softland_agent::http::provider::check_model;
 
 use crate::args::CheckArgs;
 use crate::config::Config;
-use crate::failure::Failure;
-use crate::render::Writer;
+use crate::failure::{Failure, status};
+use crate::render::{Lost, Writer};
+use crate::sim::InProcess;
 
 /// Checks every file; says which are right, and every error and warning.
 pub(crate) fn run(args: &CheckArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
@@ -20,6 +22,9 @@ pub(crate) fn run(args: &CheckArgs, writer: &mut Writer) -> Result<ExitCode, Fai
         }
         problems.extend(found);
     }
+    if problems.is_empty() && writer.lost() == Lost::Failed {
+        return Ok(ExitCode::from(status::USAGE));
+    }
     if problems.is_empty() { Ok(ExitCode::SUCCESS) } else { Err(Failure::all(problems)) }
 }
 
@@ -30,8 +35,10 @@ fn check(file: &Path, writer: &Writer) -> Vec<String> {
             for warning in warnings {
                 writer.warning(&warning.to_string());
             }
-            let errors = agent.err().unwrap_or_default();
-            errors.iter().map(ToString::to_string).collect()
+            match agent {
+                Ok(agent) => unreachable_model(file, &agent).into_iter().collect(),
+                Err(errors) => errors.iter().map(ToString::to_string).collect(),
+            }
         }
         Some("toml") => Config::load(file).err().unwrap_or_default(),
         _ => vec![format!(
@@ -39,4 +46,15 @@ fn check(file: &Path, writer: &Writer) -> Vec<String> {
             file.display()
         )],
     }
+}
+
+/// Why `run` would refuse the model as it stands in the file.
+fn unreachable_model(file: &Path, agent: &AgentFile) -> Option<String> {
+    let model = agent.model.as_deref()?;
+    let problem = match check_model(model) {
+        Err(error) => error.to_string(),
+        Ok(()) => InProcess::scenario(model.strip_prefix("sim/")?).err()?,
+    };
+    let line = agent.model_line.map(|line| format!(":{line}")).unwrap_or_default();
+    Some(format!("{}{line}: model: {problem}", file.display()))
 }

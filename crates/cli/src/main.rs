@@ -17,7 +17,8 @@ mod sim;
 use std::process::ExitCode;
 
 use args::Command;
-use render::Writer;
+use failure::status;
+use render::{Lost, Writer};
 
 fn main() -> ExitCode {
     let mut writer = Writer::of_process();
@@ -28,7 +29,10 @@ fn main() -> ExitCode {
     let done = match command {
         Command::Print(text) => {
             writer.result(&text);
-            Ok(ExitCode::SUCCESS)
+            Ok(match writer.lost() {
+                Lost::Failed => ExitCode::from(status::USAGE),
+                Lost::Nothing | Lost::Closed => ExitCode::SUCCESS,
+            })
         }
         Command::Run(args) => run::run(args),
         Command::Sim(args) => sim::run(&args),

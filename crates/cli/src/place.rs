@@ -7,13 +7,15 @@ use async_trait::async_trait;
 use softland_agent::core::Outcome;
 use softland_agent::http::provider::{Endpoint, PROVIDERS};
 use softland_agent::http::{Request, Response, Transport, TransportError};
-use softland_agent::{Event, EventKind};
+use softland_agent::{Event, EventKind, Report, UsageTotal};
 
 /// A provider as errors name it, and the status it last answered with.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     name: String,
-    key_variables: String,
+    /// Its address; none in this process.
+    origin: Option<String>,
+    key_hint: String,
     /// A simulator that listens somewhere.
     simulator: bool,
     status: Arc<AtomicU16>,
@@ -24,22 +26,30 @@ impl Place {
     pub(crate) fn simulator() -> Self {
         Self {
             name: "the simulator".to_owned(),
-            key_variables: String::new(),
+            origin: None,
+            key_hint: String::new(),
             simulator: false,
             status: Arc::default(),
         }
     }
 
-    /// A provider over HTTP.
-    pub(crate) fn of(endpoint: &Endpoint) -> Self {
+    /// A provider over HTTP; `key_variable` is the one that a config names for its key.
+    pub(crate) fn of(endpoint: &Endpoint, key_variable: Option<&str>) -> Self {
         let provider = endpoint.provider();
         let listed = PROVIDERS.iter().find(|known| known.name == provider);
-        let variables: Vec<&str> = listed
-            .map(|listed| listed.keys.iter().map(|(name, _)| *name).collect())
-            .unwrap_or_default();
+        let variables: Vec<&str> = match (key_variable, listed) {
+            (Some(variable), _) => vec![variable],
+            (None, Some(listed)) => listed.keys.iter().map(|(name, _)| *name).collect(),
+            (None, None) => Vec::new(),
+        };
+        let key_hint = match variables.as_slice() {
+            [] => "; is the key right?".to_owned(),
+            variables => format!("; is the key in {} right?", variables.join(" or ")),
+        };
         Self {
             name: format!("{provider} at {}", endpoint.origin()),
-            key_variables: variables.join(" or "),
+            origin: Some(endpoint.origin()),
+            key_hint,
             simulator: provider == "sim",
             status: Arc::default(),
         }
@@ -53,35 +63,69 @@ impl Place {
     /// A failed run's last event with the place and a hint in its message; any other unchanged.
     pub(crate) fn explain(&self, event: &Event) -> Option<Event> {
         let EventKind::Error { message, report } = &event.kind else { return None };
-        let status = self.status.load(Ordering::Relaxed);
-        if report.ended.outcome != Outcome::Failed || status == 0 {
+        if report.ended.outcome != Outcome::Failed {
             return None;
         }
-        let message = format!("{}: {message}{}", self.name, self.hint(status));
+        let hint = match self.status.load(Ordering::Relaxed) {
+            NOT_ASKED => return None,
+            NO_RESPONSE => self.unreached(message),
+            status if is_success(status) => self.unread(message, report),
+            status => self.hint(status),
+        };
+        let message = match &self.origin {
+            // The transport names the address itself.
+            Some(origin) if message.contains(origin.as_str()) => format!("{message}{hint}"),
+            _ => format!("{}: {message}{hint}", self.name),
+        };
         let kind = EventKind::Error { message, report: report.clone() };
         Some(Event { kind, ..event.clone() })
     }
 
-    fn hint(&self, status: u16) -> String {
-        let hint = match status {
-            401 | 403 if self.key_variables.is_empty() => "is the key right?",
-            401 | 403 => return format!("; is the key in {} right?", self.key_variables),
-            402 => "the provider's account has no credit left",
-            404 => "is the model's name right, and the base URL?",
+    /// What to look at where there was no response.
+    fn unreached(&self, message: &str) -> &'static str {
+        match self.origin {
+            Some(_) if !message.contains("base URL") => "; is the base URL right?",
+            _ => "",
+        }
+    }
+
+    /// What to look at where there was a response without a whole answer in it.
+    fn unread(&self, message: &str, report: &Report) -> &'static str {
+        match self.origin {
+            None => "",
+            // Something was understood, so it is the right place.
+            Some(_) if report.usage != UsageTotal::default() => "; try again later",
+            Some(_) if message.contains("base URL") => "",
+            Some(_) => "; is the base URL right, and is it one of Anthropic's Messages API?",
+        }
+    }
+
+    fn hint(&self, status: u16) -> &str {
+        match status {
+            401 | 403 => &self.key_hint,
+            402 => "; the provider's account has no credit left",
+            404 => "; is the model's name right, and the base URL?",
             413 => {
-                "the request is too large for the provider; a lower result_chars_limit keeps it \
-                 small"
+                "; the request is too large for the provider; a lower result_chars_limit keeps \
+                 it small"
             }
-            429 => "the account's rate limit; wait, or ask the provider for a higher one",
-            500..=599 => "the provider has a problem of its own; try again later",
-            _ => return String::new(),
-        };
-        format!("; {hint}")
+            429 => "; the account's rate limit; wait, or ask the provider for a higher one",
+            500..=599 => "; the provider has a problem of its own; try again later",
+            _ => "",
+        }
     }
 }
 
-/// A transport whose responses' statuses are noted: 0 where the last request had no response, or
-/// one that was no error.
+/// No request was sent yet: what failed is softland's own.
+const NOT_ASKED: u16 = 0;
+/// The last request had no response.
+const NO_RESPONSE: u16 = 1;
+
+fn is_success(status: u16) -> bool {
+    (200..300).contains(&status)
+}
+
+/// A transport that notes the status of its last response.
 struct Watched {
     inner: Arc<dyn Transport>,
     /// The transport has no key, and the other side wants one and takes any.
@@ -96,9 +140,8 @@ impl Transport for Watched {
             request.headers.push(("x-api-key".to_owned(), "simulated".to_owned()));
         }
         let sent = self.inner.send(request).await;
-        let status = sent.as_ref().map_or(0, |response| response.status);
-        let error = if (200..300).contains(&status) { 0 } else { status };
-        self.status.store(error, Ordering::Relaxed);
+        let status = sent.as_ref().map_or(NO_RESPONSE, |response| response.status);
+        self.status.store(status, Ordering::Relaxed);
         sent
     }
 }

@@ -11,4 +11,4 @@ mod writer;
 
 pub(crate) use summary::summary;
 pub(crate) use view::{Show, View};
-pub(crate) use writer::Writer;
+pub(crate) use writer::{Lost, Writer};

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::args::{Format, RunArgs};
 use crate::failure::{Failure, status};
 use crate::place::Place;
-use crate::render::{Show, View, Writer, summary};
+use crate::render::{Lost, Show, View, Writer, summary};
 use crate::settings::Settings;
 use crate::signals::Signals;
 
@@ -43,17 +43,22 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     // Tools that are still at work do not hold the end up.
     runtime.shutdown_background();
     match ended.map_err(system)? {
-        Some(Ok(report)) => Ok(ExitCode::from(exit_status(&report))),
+        Some(Ok((report, lost))) => Ok(ExitCode::from(exit_status(&report, lost))),
         Some(Err(unfit)) => Err(Failure::usage(unfit.to_string())),
         None => Ok(ExitCode::from(status::CANCELLED)),
     }
 }
 
-/// The exit status of a run that ended so.
-fn exit_status(report: &Report) -> u8 {
+/// A run's report, and whether its output was taken.
+type Ended = Result<(Report, Lost), Unfit>;
+
+/// The exit status of a run that ended so. An answer that nobody could get is no success.
+fn exit_status(report: &Report, lost: Lost) -> u8 {
     match (report.ended.outcome, report.answered_by) {
-        (Outcome::Cancelled, _) => status::CANCELLED,
         (Outcome::Failed, _) => status::PROVIDER,
+        _ if lost == Lost::Failed => status::USAGE,
+        _ if lost == Lost::Closed => status::CANCELLED,
+        (Outcome::Cancelled, _) => status::CANCELLED,
         (Outcome::Stopped, _) | (_, Some(AnsweredBy::Local)) => status::LOCAL_ANSWER,
         (Outcome::Answered | Outcome::Landed, _) => 0,
     }
@@ -64,7 +69,7 @@ fn drive(
     runtime: &Runtime,
     settings: Settings,
     listener: Listener,
-) -> std::io::Result<Option<Result<Report, Unfit>>> {
+) -> std::io::Result<Option<Ended>> {
     let cancel = CancellationToken::new();
     let _guard = runtime.enter();
     let signals = Signals::listen()?;
@@ -72,16 +77,12 @@ fn drive(
     Ok(runtime.block_on(until_end(running, signals, cancel)))
 }
 
-async fn ask(
-    settings: Settings,
-    mut listener: Listener,
-    cancel: CancellationToken,
-) -> Result<Report, Unfit> {
+async fn ask(settings: Settings, mut listener: Listener, cancel: CancellationToken) -> Ended {
     let Settings { agent, prompt, place, simulated, .. } = settings;
     let began = Instant::now();
     let report = converse(&agent, &prompt, &place, &mut listener, &cancel).await?;
     listener.end(&report, began.elapsed(), simulated);
-    Ok(report)
+    Ok((report, listener.lost()))
 }
 
 async fn converse(
@@ -103,10 +104,10 @@ async fn converse(
 
 /// Waits for the run's end; the first signal cancels it, the second does not wait for it.
 async fn until_end(
-    mut running: JoinHandle<Result<Report, Unfit>>,
+    mut running: JoinHandle<Ended>,
     mut signals: Signals,
     cancel: CancellationToken,
-) -> Option<Result<Report, Unfit>> {
+) -> Option<Ended> {
     let ended = tokio::select! {
         ended = &mut running => ended,
         () = signals.next() => {
@@ -163,14 +164,19 @@ impl Listener {
                     view.resize(writer.width());
                 }
                 writer.pieces(&view.event(event));
-                !writer.is_closed()
             }
             Self::Json { lines, writer } => {
                 if let Some(event) = lines.next(event) {
                     writer.json(&event);
                 }
-                !writer.is_closed()
             }
+        }
+        self.lost() == Lost::Nothing
+    }
+
+    fn lost(&self) -> Lost {
+        match self {
+            Self::Text { writer, .. } | Self::Json { writer, .. } => writer.lost(),
         }
     }
 

@@ -115,7 +115,7 @@ fn transport(
         match target.map_err(|error| Failure::usage(error.to_string()))? {
             Target::Sim { model } => (Arc::new(InProcess::new(&model)?), Place::simulator()),
             Target::Http(endpoint) => {
-                let place = Place::of(&endpoint);
+                let place = Place::of(&endpoint, key_variable);
                 let transport = HttpTransport::new(endpoint, Timeouts::default())
                     .map_err(|error| Failure::usage(error.to_string()))?;
                 (Arc::new(transport), place)

@@ -240,12 +240,18 @@ fn what_comes_back_is_no_stream() {
         ("text/event-stream", "<html><body>Welcome to the captive portal</body></html>"),
         ("text/html", "<html><body>Welcome to the captive portal</body></html>"),
         ("application/json", "{\"hello\": \"world\"}"),
+        ("text/event-stream", "data: {\"choices\":[{\"delta\":{\"content\":\"hi\"}}]}\n\n"),
+        ("application/json", "{\"choices\":[{\"message\":{\"content\":\"hi\"}}]}"),
+        ("application/octet-stream", "\u{1}\u{2}\u{3}"),
+        ("text/event-stream", ""),
+        ("application/json", ""),
     ] {
         let provider = Provider::raw(format!(
             "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
             body.len()
         ));
         let said = provider.asked().status(4).says("error: ");
+        let said = said.says(&provider.url).says("base URL");
         assert!(said.stdout.is_empty(), "{kind} {body}");
         assert!(!said.stderr.contains("panicked"), "{}", said.stderr);
     }
@@ -253,7 +259,8 @@ fn what_comes_back_is_no_stream() {
 
 #[test]
 fn what_answers_speaks_no_http() {
-    Provider::raw("SSH-2.0-OpenSSH_9.6\r\n").asked().status(4).says("broke");
+    let provider = Provider::raw("SSH-2.0-OpenSSH_9.6\r\n");
+    provider.asked().status(4).says("broke").says(&provider.url).says("is the base URL right?");
 }
 
 #[test]
@@ -278,9 +285,21 @@ fn a_stream_that_is_cut_is_no_answer() {
     let provider = Provider::raw(format!(
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 9999\r\n\r\n{body}"
     ));
-    let said = provider.asked().status(4).says("error: ");
+    let said = provider.asked().status(4).says("error: ").says(&provider.url).says("try again");
     let said = said.says("Half an ans").says("the text above is partial, not an answer");
     assert!(said.stdout.is_empty(), "{}", said.stdout);
+}
+
+#[test]
+fn an_error_in_the_middle_of_a_stream_names_the_place() {
+    let start = r#"{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"claude-sonnet-5-5","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":9,"output_tokens":1}}}"#;
+    let error = r#"{"type":"error","error":{"type":"invalid_request_error","message":"no more"}}"#;
+    let body = format!("event: message_start\ndata: {start}\n\nevent: error\ndata: {error}\n\n");
+    let provider = Provider::raw(format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    ));
+    provider.asked().status(4).says(&format!("anthropic at {}: ", provider.url)).says("no more");
 }
 
 #[test]

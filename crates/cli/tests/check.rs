@@ -33,6 +33,27 @@ fn every_error_of_every_file_is_named() {
 }
 
 #[test]
+fn models_that_no_run_would_take_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let checked = |model: &str| {
+        let text = format!("---\nname: a\ndescription: d\nmodel: {model}\n---\nGo.\n");
+        said(&["check", &file(folder.path(), "a.md", &text)])
+    };
+    for (model, wanted) in [
+        ("nowhere/x", "unknown provider `nowhere`"),
+        ("sim/raeder", "unknown scenario `raeder`"),
+        ("openai/gpt-5", "comes in a later version"),
+    ] {
+        checked(model).status(2).says("a.md:4: model: ").says(wanted);
+    }
+    for model in
+        ["anthropic/claude-sonnet-5-5", "sim/looper@claude-opus-5-5", "ollama/q", "inherit"]
+    {
+        checked(model).status(0);
+    }
+}
+
+#[test]
 fn help_and_version_go_to_standard_output() {
     for args in [&["--help"][..], &["run", "--help"], &["sim", "--help"], &["check", "--help"]] {
         let said = said(args).status(0);

@@ -257,3 +257,44 @@ fn a_terminal_streams_the_text_between_the_notes() {
     assert_eq!(shown.matches("This is what the folder says").count(), 1);
     assert!(shown.contains("\u{1b}[2mturn 1"), "colours on a terminal");
 }
+
+#[test]
+fn an_answer_that_cannot_be_written_is_no_success() {
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full");
+    if full().is_err() {
+        println!("skipped: this system has no /dev/full");
+        return;
+    }
+    for args in [vec!["run"], vec!["run", "--format", "json"], vec!["check"], vec!["--help"]] {
+        let mut command = softland();
+        command.args(&args);
+        match args.first() {
+            Some(&"run") => command.arg(analyst()).arg(QUESTION).arg("--root").arg(notes()),
+            Some(&"check") => command.arg(analyst()),
+            _ => &mut command,
+        };
+        let child = command.stdout(full().unwrap()).stderr(Stdio::piped()).spawn().unwrap();
+        let output = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?} {stderr}");
+        assert!(stderr.contains("error: standard output cannot be written: "), "{stderr}");
+    }
+}
+
+#[test]
+fn a_reader_that_has_gone_is_a_quiet_cancellation() {
+    for format in ["text", "json"] {
+        let mut command = softland();
+        command
+            .arg("run")
+            .arg(analyst())
+            .args([QUESTION, "--format", format, "--root"])
+            .arg(notes());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(130), "{format} {stderr}");
+        assert!(!stderr.contains("error: "), "{stderr}");
+    }
+}

@@ -1,6 +1,8 @@
 //! What landing costs, as `examples/landing_prices.rs` runs it: the orderings that the ladder is
 //! built on, not the dollars.
 
+#![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
+
 #[path = "../examples/landing_prices.rs"]
 mod landing_prices;
 

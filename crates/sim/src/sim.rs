@@ -85,9 +85,17 @@ pub struct Sim {
 struct State {
     cache: Cache,
     stats: Stats,
-    /// Requests played per run.
-    runs: BTreeMap<u128, u64>,
+    runs: BTreeMap<u128, Played>,
     played: usize,
+}
+
+/// What of a run was played.
+#[derive(Clone, Copy, Debug, Default)]
+struct Played {
+    /// Requests.
+    requests: u64,
+    /// It has had an answer, so that its first request, asked again, begins another run.
+    answered: bool,
 }
 
 impl Sim {
@@ -299,11 +307,25 @@ fn turn_of(job: &Job<'_>, prompt: &Prompt<'_>, state: &mut State) -> Turn {
     if state.runs.len() >= MAX_RUNS {
         state.runs.clear();
     }
-    let attempt = state.runs.entry(run_key(job.scenario, prompt)).or_insert(0);
-    let view = View::of(prompt, *attempt, state.played);
-    *attempt += 1;
+    let run = state.runs.entry(run_key(job.scenario, prompt)).or_default();
+    let first = is_first(prompt);
+    if first && run.answered {
+        *run = Played::default();
+    }
+    let view = View::of(prompt, run.requests, state.played);
+    let turn = job.scenario.play(&view);
+    run.requests += 1;
+    // After a fault, an empty or a cut turn a client asks the same again and goes on with the run.
+    let whole = !matches!(turn.stop, Some(Stop::MaxTokens | Stop::PauseTurn | Stop::ContextWindow));
+    run.answered |= !first || (turn.fault.is_none() && whole && !turn.parts.is_empty());
     state.played += 1;
-    job.scenario.play(&view)
+    turn
+}
+
+/// Whether the model has said nothing since the human message.
+fn is_first(prompt: &Prompt<'_>) -> bool {
+    let since = View::human_at(prompt).map_or(0, |at| at + 1);
+    prompt.turns.iter().skip(since).all(|turn| turn.role != Role::Assistant)
 }
 
 /// Whether the request ends in text behind tool results.

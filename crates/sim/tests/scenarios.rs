@@ -378,3 +378,22 @@ fn a_wrong_name_says_what_there_is() {
     let error = Scenario::named("overloaded:lots").unwrap_err();
     assert!(error.contains("`lots` is not a parameter; allowed are a whole number"), "{error}");
 }
+
+#[test]
+fn a_harness_line_is_no_changed_state() {
+    for line in [
+        "3 tool calls remaining",
+        "1 list_dir call remaining",
+        "list_dir: limit of 5 reached; other tools remain",
+        "About 10% of the cost limit remains. Finish your research and prepare the final answer.",
+    ] {
+        for gap in ["\n", "\n\n"] {
+            let mut round = 0;
+            let polled = drive(&sim("poller"), question(DEFAULT_MODEL), 6, |_, _| {
+                round += 1;
+                if round < 3 { "pending".into() } else { format!("pending{gap}{line}").into() }
+            });
+            assert_eq!(polled.requests, 6, "{line}: {}", polled.text());
+        }
+    }
+}

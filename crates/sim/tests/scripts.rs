@@ -50,22 +50,62 @@ fn sim(text: &str) -> Sim {
 fn turns_are_played_in_order_and_conditions_go_before() {
     let sim_of = sim(SCRIPT);
     let question = || body(DEFAULT_MODEL, json!([{"role": "user", "content": "beans?"}]));
-    let (_, first) = ask(&sim_of, &question());
+    let mut run = question();
+    let (_, first) = ask(&sim_of, &run);
     assert_eq!(first["content"][1]["input"], json!({"pattern": "beans"}));
-    assert_eq!(ask(&sim_of, &question()).0, 529);
-    let (_, third) = ask(&sim_of, &question());
+    go_on(&mut run, &first);
+    assert_eq!(ask(&sim_of, &run).0, 529);
+    let (_, third) = ask(&sim_of, &run);
     assert_eq!(third["content"][0]["input"], json!({"limit": 3, "path": "a.md"}));
     assert_eq!(third["content"][1]["input"], json!("{\"pattern\": "));
-    let (_, fourth) = ask(&sim_of, &question());
+    let (_, fourth) = ask(&sim_of, &run);
     assert_eq!(fourth["content"][0]["input"], third["content"][0]["input"]);
     assert_ne!(fourth["content"][0]["id"], third["content"][0]["id"]);
-    assert_eq!(ask(&sim_of, &question()).1["content"][0]["text"], "Beans.");
-    assert_eq!(ask(&sim_of, &question()).1["content"][0]["text"], "The script ends here.");
+    assert_eq!(ask(&sim_of, &run).1["content"][0]["text"], "Beans.");
+    assert_eq!(ask(&sim_of, &run).1["content"][0]["text"], "The script ends here.");
     let told = drive(&sim(SCRIPT), question(), 9, |_, _| "Answer now with what you have.".into());
     assert_eq!(told.text(), "Told.");
     let mut none = question();
     none["tool_choice"] = json!({"type": "none"});
     assert_eq!(ask(&sim(SCRIPT), &none).1["content"][0]["text"], "No tools.");
+}
+
+/// The run after an answer with one call: the answer, and the call's result.
+fn go_on(run: &mut serde_json::Value, answer: &serde_json::Value) {
+    let calls = answer["content"].as_array().unwrap().iter().filter(|b| b["type"] == "tool_use");
+    let results: Vec<_> = calls
+        .map(|c| json!({"type": "tool_result", "tool_use_id": c["id"], "content": "a.md:1:beans"}))
+        .collect();
+    let messages = run["messages"].as_array_mut().unwrap();
+    messages.push(json!({"role": "assistant", "content": answer["content"]}));
+    messages.push(json!({"role": "user", "content": results}));
+}
+
+#[test]
+fn each_run_begins_at_the_first_turn() {
+    let sim = sim(SCRIPT);
+    for _ in 0..3 {
+        let mut run = body(DEFAULT_MODEL, json!([{"role": "user", "content": "beans?"}]));
+        let (_, first) = ask(&sim, &run);
+        assert_eq!(first["content"][0]["text"], "Let me look.");
+        go_on(&mut run, &first);
+        assert_eq!(ask(&sim, &run).0, 529);
+    }
+}
+
+#[test]
+fn faults_are_counted_per_run_and_tries_of_a_first_request_are_one_run() {
+    let faulty = "[[turn]]\nerror = 529\nrepeat = 2\n[[turn]]\n[[turn]]\ntext = 'Here.'\n";
+    let run = body(DEFAULT_MODEL, json!([{"role": "user", "content": "beans?"}]));
+    let (scripted, overloaded) = (sim(faulty), support::sim("overloaded"));
+    for _ in 0..3 {
+        let statuses: Vec<u16> = (0..3).map(|_| ask(&overloaded, &run).0).collect();
+        assert_eq!(statuses, [529, 529, 200]);
+        let statuses: Vec<u16> = (0..3).map(|_| ask(&scripted, &run).0).collect();
+        assert_eq!(statuses, [529, 529, 200]);
+        // The turn was empty: asked again, the run goes on.
+        assert_eq!(ask(&scripted, &run).1["content"][0]["text"], "Here.");
+    }
 }
 
 #[test]

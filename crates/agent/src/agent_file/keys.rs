@@ -64,6 +64,11 @@ pub(super) fn is_foreign(key: &str) -> bool {
     FOREIGN.iter().any(|(_, keys)| keys.contains(&key))
 }
 
+/// Our own keys, for messages.
+pub(super) fn own() -> String {
+    OWN.join(", ")
+}
+
 /// Every key that means something here.
 pub(super) fn known() -> impl Iterator<Item = &'static str> {
     OWN.into_iter().chain(LATER).chain(KEYS.iter().map(|key| key.name))

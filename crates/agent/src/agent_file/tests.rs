@@ -99,7 +99,7 @@ fn errors_name_line_and_key_of_nested_values() {
     let text = with("tool_limits:\n  grep: 5\n  glob: few\nbatch: some");
     assert_eq!(
         check(&text),
-        "a.md:4: tool_limits.glob: must be NAME: NUMBER pairs, got \"few\"\n\
+        "a.md:4: tool_limits.glob: must be a whole number, 0 or more, got \"few\"\n\
          a.md:7: batch: must be first, all or none, got \"some\"",
     );
 }
@@ -181,7 +181,8 @@ fn keys_of_other_agents_are_silent_and_typos_are_not() {
     assert_eq!(
         check(&with("tool_call_limit: 3\nzzzzzzzzzz: 1")),
         "warning: a.md:4: tool_call_limit: unknown key, ignored; did you mean `tool_calls_limit`?\n\
-         warning: a.md:5: zzzzzzzzzz: unknown key, ignored",
+         warning: a.md:5: zzzzzzzzzz: unknown key, ignored; known are name, description, tools, \
+         model, tool_format, and the policy keys that `softland run --help` has as flags",
     );
 }
 
@@ -198,6 +199,35 @@ fn what_later_versions_bring_is_refused_by_name() {
          a.md:5: commands: comes with a later version\n\
          a.md:6: tool_format: `tags` comes with a later version; this one has `native`",
     );
+}
+
+#[test]
+fn unknown_tools_name_the_one_that_was_meant() {
+    let there = "read_file, grep, glob, list_dir";
+    for (given, wanted) in [
+        ("zzz", format!("unknown tool `zzz`; there are {there}")),
+        ("grpe", format!("unknown tool `grpe`; did you mean `grep`? There are {there}")),
+        ("Golb", format!("unknown tool `Golb`; did you mean `glob`? There are {there}")),
+    ] {
+        assert_eq!(check(&with(&format!("tools: [{given}]"))), format!("a.md:4: tools: {wanted}"));
+    }
+}
+
+#[test]
+fn numbers_that_are_none_name_key_and_what_is_allowed() {
+    for value in [".nan", ".inf", "-.inf"] {
+        let text = check(&with(&format!("warn_at: {value}\nbatch: some")));
+        assert!(text.starts_with("a.md:4: warn_at: must be a share from 0 to 1, got "), "{text}");
+        assert!(text.contains("a.md:5: batch: must be"), "{text}");
+    }
+}
+
+#[test]
+fn nothing_leaves_the_default() {
+    let mut policy = Policy::default();
+    let text = with("repeat_limit: null\ncountdown:\ntool_calls_limit: ~\nreserve_time: null");
+    parse_ok(&text).apply_policy(&mut policy);
+    assert_eq!(policy, Policy::default());
 }
 
 #[test]

@@ -99,10 +99,30 @@ fn resolve(given: &str, entry: &Entry, report: &mut Report) -> Option<&'static s
     } else if name.starts_with("mcp__") {
         format!("`{shown}`: MCP tools come with a later version; there are {}", BUILT_IN.join(", "))
     } else {
-        let near = nearest(name, BUILT_IN.into_iter().chain(LATER));
-        let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-        format!("unknown tool `{shown}`{hint} There are {}", BUILT_IN.join(", "))
+        let hint = match meant(name) {
+            Some(near) => format!("did you mean `{near}`? There are"),
+            None => "there are".to_owned(),
+        };
+        format!("unknown tool `{shown}`; {hint} {}", BUILT_IN.join(", "))
     };
     report.error(Some(line), Some("tools"), message);
     None
+}
+
+/// The tool that was meant: by what it takes to correct the name, two letters that have changed
+/// places being one mistake.
+fn meant(name: &str) -> Option<&'static str> {
+    let tools = || BUILT_IN.into_iter().chain(LATER);
+    nearest(name, tools()).or_else(|| tools().find(|tool| is_swapped(name, tool)))
+}
+
+fn is_swapped(a: &str, b: &str) -> bool {
+    let (a, b): (Vec<char>, Vec<char>) = (a.to_lowercase().chars().collect(), b.chars().collect());
+    let differ: Vec<usize> = (0..a.len()).filter(|at| a.get(*at) != b.get(*at)).collect();
+    match differ.as_slice() {
+        [i, j] => {
+            a.len() == b.len() && i + 1 == *j && a.get(*i) == b.get(*j) && a.get(*j) == b.get(*i)
+        }
+        _ => false,
+    }
 }

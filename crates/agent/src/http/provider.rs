@@ -176,6 +176,18 @@ fn names() -> String {
     names.join(", ")
 }
 
+/// Why a model that an agent file names would be refused wherever it runs, unless a flag or a
+/// config says more: looks at no environment, so at no key.
+///
+/// # Errors
+/// As [`resolve`], but for what depends on the environment.
+pub fn check_model(model: &str) -> Result<(), ProviderError> {
+    match resolve(model, &Given::default(), &|_| None) {
+        Ok(_) | Err(ProviderError::MissingKey { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 /// What a caller says about the way to a model. Each goes before the environment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Given<'a> {

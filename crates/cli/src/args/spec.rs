@@ -23,9 +23,9 @@ Examples:
   softland run analyst.md \"What did we decide about pricing?\" --root notes
   git diff | softland run reviewer.md --model anthropic/claude-sonnet-5-5 --cost-limit-usd 0.50
 
-Exit status: 0 the model answered, 2 usage or configuration, 3 softland answered in the model's
-place, 4 the provider failed, 130 cancelled. The answer goes to standard output, all else to
-standard error.
+Exit status: 0 the model answered, 2 usage or configuration, or standard output could not be
+written, 3 softland answered in the model's place, 4 the provider failed, 130 cancelled, also by
+closing standard output. The answer goes to standard output, all else to standard error.
 
 A policy is the built-in default, then the config's, then the agent file's keys, then these flags.
 TOOL=N pairs are given as --tool-limits grep=5,glob=2.";

@@ -68,6 +68,20 @@ fn wrong_values_name_flag_and_what_is_allowed() {
             "--tool-calls-limit must be a whole number, 0 or more, got \"-3\"",
         ),
         ("--countdown", "yes", "--countdown must be every, milestones or off, got \"yes\""),
+        (
+            "--tool-limits",
+            "grep=x",
+            "--tool-limits must be NAME=NUMBER[,NAME=NUMBER]; `grep` must be a whole number, 0 or \
+             more, got \"x\"",
+        ),
+        ("--tool-limits", "grep", "--tool-limits must be NAME=NUMBER[,NAME=NUMBER], got \"grep\""),
+        (
+            "--loop-keys",
+            "wait=now",
+            "--loop-keys must be NAME=WHAT[,NAME=WHAT], where WHAT is reads, writes, polls, \
+             exempt, or argument names with + between; `wait` must be a list of argument names, \
+             or one of reads, writes, polls and exempt, got \"now\"",
+        ),
         ("--warn-at", "2", "--warn-at must be a share from 0 to 1, got \"2\""),
     ] {
         assert_eq!(refused(&["run", "a.md", "x", flag, value]), message);

@@ -77,7 +77,7 @@ fn every_problem_names_file_line_and_key() {
         ),
         (
             "[policy.x]\ntool_limits = { grep = 1.5 }",
-            "c.toml:2: policy.x.tool_limits.grep: must be NAME: NUMBER pairs, got 1.5",
+            "c.toml:2: policy.x.tool_limits.grep: must be a whole number, 0 or more, got 1.5",
         ),
         (
             "[policy.x]\ntime_limit = true",

@@ -14,14 +14,25 @@ const NO_TERMINAL: usize = 100;
 /// Columns of a terminal that does not tell.
 const SILENT_TERMINAL: usize = 80;
 
+/// Whether standard output took what was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// All of it.
+    #[default]
+    Nothing,
+    /// Its reader has gone, which is the reader's own choice.
+    Closed,
+    /// It could not be written, such as to a full disk; that was said on standard error.
+    Failed,
+}
+
 /// Standard output and standard error.
 #[derive(Debug)]
 pub(crate) struct Writer {
     stdout_is_terminal: bool,
     stderr_is_terminal: bool,
     colour: bool,
-    /// Nobody takes standard output any more.
-    closed: bool,
+    lost: Lost,
 }
 
 impl Writer {
@@ -33,7 +44,7 @@ impl Writer {
             stdout_is_terminal: io::stdout().is_terminal(),
             stderr_is_terminal,
             colour: wants_colour(stderr_is_terminal, &env),
-            closed: false,
+            lost: Lost::Nothing,
         }
     }
 
@@ -42,9 +53,9 @@ impl Writer {
         self.stdout_is_terminal
     }
 
-    /// Whether standard output was closed by its reader.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed
+    /// Whether something could not be written to standard output; then nothing more is.
+    pub(crate) fn lost(&self) -> Lost {
+        self.lost
     }
 
     /// Columns of the terminal, now.
@@ -118,14 +129,16 @@ impl Writer {
     }
 
     fn stdout(&mut self, bytes: &[u8]) {
-        if self.closed {
+        if self.lost != Lost::Nothing {
             return;
         }
         let mut out = io::stdout().lock();
         if let Err(error) = out.write_all(bytes).and_then(|()| out.flush()) {
-            self.closed = true;
             // A reader that has gone is nothing to talk about.
-            if error.kind() != io::ErrorKind::BrokenPipe {
+            if error.kind() == io::ErrorKind::BrokenPipe {
+                self.lost = Lost::Closed;
+            } else {
+                self.lost = Lost::Failed;
                 self.note(&format!("error: standard output cannot be written: {error}"));
             }
         }

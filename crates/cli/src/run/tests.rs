@@ -59,6 +59,9 @@ fn every_outcome_has_its_status() {
             cost_usd: None,
             failure: None,
         };
-        assert_eq!(exit_status(&report), wanted, "{outcome:?}");
+        assert_eq!(exit_status(&report, Lost::Nothing), wanted, "{outcome:?}");
+        let failed = outcome == Outcome::Failed;
+        assert_eq!(exit_status(&report, Lost::Failed), if failed { 4 } else { 2 }, "{outcome:?}");
+        assert_eq!(exit_status(&report, Lost::Closed), if failed { 4 } else { 130 }, "{outcome:?}");
     }
 }

@@ -27,11 +27,18 @@ impl InProcess {
     /// # Errors
     /// A scenario that there is not; a model id that there is not is the simulator's to refuse.
     pub(crate) fn new(model: &str) -> Result<Self, Failure> {
+        let scenario = Self::scenario(model).map_err(Failure::usage)?;
+        Ok(Self { sim: Sim::new(Config::new(scenario)), began: Instant::now() })
+    }
+
+    /// The scenario that a model names.
+    ///
+    /// # Errors
+    /// A scenario that there is not.
+    pub(crate) fn scenario(model: &str) -> Result<Scenario, String> {
         let full = format!("sim/{model}");
         let scenario = pose(&full).map_or(model, |(scenario, _)| scenario);
-        let scenario = Scenario::named(scenario)
-            .map_err(|wrong| Failure::usage(format!("the model `{full}`: {wrong}")))?;
-        Ok(Self { sim: Sim::new(Config::new(scenario)), began: Instant::now() })
+        Scenario::named(scenario).map_err(|wrong| format!("the model `{full}`: {wrong}"))
     }
 }
 

@@ -38,7 +38,7 @@ const fn key(name: &'static str, allowed: &'static str, help: &'static str) -> K
 pub const KEYS: &[Key] = &[
     key("mode", "enforce or observe", "observe leaves the bytes alone and says what it would do"),
     key("tool_calls_limit", COUNT, "tool calls per run"),
-    key("tool_limits", "NAME: NUMBER pairs", "tool calls per run and tool name"),
+    key("tool_limits", TOOL_LIMITS, "tool calls per run and tool name"),
     key("turns_limit", COUNT, "turns per run; the last one is asked for the answer"),
     key("result_chars_limit", COUNT, "characters of tool results per run"),
     key("tokens_limit", COUNT, "input and output tokens per run"),
@@ -65,7 +65,25 @@ pub const KEYS: &[Key] = &[
     key("on_store_loss", "closed or open", "money limits while the shared store is away"),
 ];
 
+const TOOL_LIMITS: &str = "NAME: NUMBER pairs";
 const LOOP_KEYS: &str = "TOOL: a list of argument names, or one of reads, writes, polls and exempt";
+/// What one member of `loop_keys` may be.
+const LOOP_KEY: &str = "a list of argument names, or one of reads, writes, polls and exempt";
+
+impl Key {
+    /// What a flag of this key may be given, where that is written in another way than in a file.
+    #[must_use]
+    pub fn allowed_in_flag(&self) -> &'static str {
+        match self.name {
+            "tool_limits" => "NAME=NUMBER[,NAME=NUMBER]",
+            "loop_keys" => {
+                "NAME=WHAT[,NAME=WHAT], where WHAT is reads, writes, polls, exempt, or argument \
+                 names with + between"
+            }
+            _ => self.allowed,
+        }
+    }
+}
 
 /// A value as any front end reads it, before it means anything.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,7 +126,8 @@ pub enum KeyError {
         /// The nearest known key.
         nearest: Option<&'static str>,
     },
-    /// The value is not allowed there.
+    /// The value is not allowed there. Of a member (`tool_limits.grep`), `allowed` says what the
+    /// member may be.
     Value {
         /// The key as given, `tool_limits.grep` for a member.
         key: String,
@@ -134,7 +153,8 @@ impl fmt::Display for KeyError {
 }
 
 impl Policy {
-    /// Sets one key. Absent limits are set by leaving their key out; `Value::Null` clears one.
+    /// Sets one key. `Value::Null` clears a limit, a table and a name, which by default there is
+    /// none of, and leaves any other key as it is.
     ///
     /// # Errors
     /// When the key is unknown or the value is not allowed there; the policy is then unchanged.
@@ -144,10 +164,13 @@ impl Policy {
             return Err(KeyError::Unknown { key: name.to_owned(), nearest: nearest(name, names) });
         };
         let reader = Reader { key: *key, value };
+        if *value == Value::Null && !clears(key.name) {
+            return Ok(());
+        }
         match name {
             "mode" => self.mode = reader.word(Mode::from_word)?,
             "tool_calls_limit" => self.tool_calls_limit = reader.limit(Reader::count)?,
-            "tool_limits" => self.tool_limits = reader.members(|member| member.count())?,
+            "tool_limits" => self.tool_limits = reader.members(COUNT, |member| member.count())?,
             "turns_limit" => self.turns_limit = reader.limit(Reader::count)?,
             "result_chars_limit" => self.result_chars_limit = reader.limit(Reader::count)?,
             "tokens_limit" => self.tokens_limit = reader.limit(Reader::count)?,
@@ -168,7 +191,7 @@ impl Policy {
             "poll_limit" => self.poll_limit = reader.count()?,
             "cycle_limit" => self.cycle_limit = reader.count()?,
             "error_limit" => self.error_limit = reader.count()?,
-            "loop_keys" => self.loop_keys = reader.members(|member| member.loop_key())?,
+            "loop_keys" => self.loop_keys = reader.members(LOOP_KEY, |member| member.loop_key())?,
             "on_loop" => self.on_loop = reader.word(OnLoop::from_word)?,
             "reserve_tokens" => self.reserve_tokens = reader.count()?,
             "reserve_time" => self.reserve_time = reader.time()?,
@@ -177,6 +200,23 @@ impl Policy {
         }
         Ok(())
     }
+}
+
+/// Whether "nothing" is a value of the key, as it is where the default is none.
+fn clears(key: &str) -> bool {
+    matches!(
+        key,
+        "tool_calls_limit"
+            | "tool_limits"
+            | "turns_limit"
+            | "result_chars_limit"
+            | "tokens_limit"
+            | "cost_limit_usd"
+            | "session_cost_limit_usd"
+            | "time_limit"
+            | "answer_tool"
+            | "loop_keys"
+    )
 }
 
 /// Reads one value as what its key wants.
@@ -268,8 +308,10 @@ impl Reader<'_> {
     }
 
     /// Reads a table, or the text `a=1,b=2` that a flag gives.
+    /// A member may be what `allowed` says.
     fn members<T>(
         &self,
+        allowed: &'static str,
         read: fn(&Reader<'_>) -> Result<T, KeyError>,
     ) -> Result<BTreeMap<String, T>, KeyError> {
         let pairs = match self.value {
@@ -280,12 +322,11 @@ impl Reader<'_> {
         };
         let mut members = BTreeMap::new();
         for (name, value) in pairs {
-            let member = Reader { key: self.key, value: &value };
-            let read = read(&member).map_err(|error| match error {
-                KeyError::Value { key, allowed, found } => {
-                    KeyError::Value { key: format!("{key}.{name}"), allowed, found }
-                }
-                unknown @ KeyError::Unknown { .. } => unknown,
+            let member = Reader { key: Key { allowed, ..self.key }, value: &value };
+            let read = read(&member).map_err(|_| KeyError::Value {
+                key: format!("{}.{name}", self.key.name),
+                allowed,
+                found: value.to_string(),
             })?;
             members.insert(name, read);
         }
@@ -373,7 +414,30 @@ mod tests {
         policy.set("tool_limits", &text("grep=5, glob=2")).unwrap();
         assert_eq!(policy.tool_limits.get("glob"), Some(&2));
         let error = policy.set("tool_limits", &text("grep=x")).unwrap_err();
-        assert!(error.to_string().starts_with("`tool_limits.grep` must be"), "{error}");
+        assert_eq!(
+            error.to_string(),
+            "`tool_limits.grep` must be a whole number, 0 or more; found \"x\""
+        );
+        let negative = Value::Map(vec![("grep".to_owned(), Value::Int(-2))]);
+        let error = policy.set("tool_limits", &negative).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "`tool_limits.grep` must be a whole number, 0 or more; found -2"
+        );
+        let error = policy.set("loop_keys", &text("grep=sometimes")).unwrap_err();
+        assert!(error.to_string().starts_with("`loop_keys.grep` must be a list of"), "{error}");
+    }
+
+    #[test]
+    fn nothing_is_a_value_of_every_key() {
+        let (mut specialist, coding) = (Policy::default(), Policy::named("coding").unwrap());
+        let mut cleared = Policy { repeat_limit: 5, ..coding.clone() };
+        for key in KEYS {
+            specialist.set(key.name, &Value::Null).unwrap();
+            cleared.set(key.name, &Value::Null).unwrap();
+        }
+        assert_eq!(specialist, Policy::default());
+        assert_eq!(cleared, Policy { repeat_limit: 5, tool_calls_limit: None, ..coding });
     }
 
     #[test]

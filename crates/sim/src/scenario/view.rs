@@ -300,7 +300,8 @@ fn call<'a>(block: &Block<'a>, results: &Said<'a>) -> Option<Call<'a>> {
     Some(Call {
         name: block.get("name").and_then(Json::as_str)?,
         input: block.get("input").unwrap_or(&EMPTY),
-        result: kept.join("\n"),
+        // The blank line before a harness's line is the harness's too.
+        result: kept.join("\n").trim_end().to_owned(),
         failed: result.get("is_error").and_then(Json::as_bool) == Some(true),
     })
 }
@@ -308,8 +309,12 @@ fn call<'a>(block: &Block<'a>, results: &Said<'a>) -> Option<Call<'a>> {
 /// Lines that the harness adds to results: they are not what a tool found.
 fn is_softland(line: &str) -> bool {
     let line = line.trim();
-    let ends = ["calls remaining", "call remaining", "other tools remain"];
-    let holds =
-        ["nswer now with what you have", "or answer with what you have", "Finish your research"];
+    let ends = ["calls remaining", "call remaining", "other tools remain", "reached: not run."];
+    let holds = [
+        "nswer now with what you have",
+        "or answer with what you have",
+        "Finish your research",
+        "were beyond the limit and were not run.",
+    ];
     ends.iter().any(|e| line.ends_with(e)) || holds.iter().any(|h| line.contains(h))
 }
