@@ -55,6 +55,8 @@ enum Open {
     Call {
         name: String,
         input: String,
+        /// No more of it comes.
+        cut: bool,
     },
 }
 
@@ -180,13 +182,17 @@ impl View {
 
     /// Ends the open block and begins another.
     fn block(&mut self, next: Open) {
-        if let Open::Call { name, input } = std::mem::replace(&mut self.open, next) {
+        if let Open::Call { name, input, cut } = std::mem::replace(&mut self.open, next) {
             self.end_line();
-            let call = line(&format!("→ {name}"), self.width);
+            let mark = if cut { " (cut off)" } else { "" };
+            let call = line(&format!("→ {name}{mark}"), self.width);
             let room = self.width.saturating_sub(call.width() + 1);
-            let input = if input.trim().is_empty() { "{}" } else { input.trim() };
+            let input = match input.trim() {
+                "" if !cut => "{}",
+                input => input,
+            };
             self.pieces.push(Piece::note(Style::Call, call));
-            let input = if room < 2 { String::new() } else { format!(" {}", line(input, room)) };
+            let input = if room < 2 || input.is_empty() { String::new() } else { format!(" {}", line(input, room)) };
             self.pieces.push(Piece::note(Style::Dim, input));
             self.pieces.push(Piece::note(Style::Plain, "\n"));
         } else if self.unfinished == Some(To::Notes) {
@@ -231,7 +237,7 @@ impl View {
     }
 
     fn call_start(&mut self, name: &str) {
-        self.block(Open::Call { name: name.to_owned(), input: String::new() });
+        self.block(Open::Call { name: name.to_owned(), input: String::new(), cut: false });
         // Text before a call is no answer, so it belongs here.
         self.show_held();
         self.calls_of_turn += 1;
@@ -302,6 +308,9 @@ impl View {
     }
 
     fn failed(&mut self, message: &str, report: &Report) {
+        if let Open::Call { cut, .. } = &mut self.open {
+            *cut = true;
+        }
         self.block(Open::Nothing);
         self.show_held();
         if !self.said.trim().is_empty() {

@@ -238,6 +238,21 @@ fn a_cancelled_run_is_no_error() {
 }
 
 #[test]
+fn a_call_that_was_cut_shows_what_arrived_of_it() {
+    for (arrived, wanted) in [("", "→ grep (cut off)\n"), ("{\"pa", "→ grep (cut off) {\"pa\n")] {
+        let mut kinds = [vec![begin(None), turn()], call("grep", arrived)].concat();
+        // The block never stops.
+        kinds.pop();
+        kinds.push(EventKind::Error {
+            message: "cancelled".to_owned(),
+            report: report(Outcome::Cancelled, None),
+        });
+        let shown = terminal(STREAM, 80, kinds);
+        assert!(shown.ends_with(wanted), "{shown}");
+    }
+}
+
+#[test]
 fn thinking_is_shown_when_asked_for_and_ends_its_line() {
     let thinking = vec![
         EventKind::ThinkingStart,
