@@ -222,6 +222,20 @@ fn nobody_listens() {
 }
 
 #[test]
+fn a_proxy_that_refuses_is_named() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = listener.local_addr().unwrap();
+    drop(listener);
+    let mut command = softland();
+    command.env("HTTP_PROXY", format!("http://someone:{SECRET}@{proxy}"));
+    command.env("ANTHROPIC_API_KEY", "k").arg("run").arg(analyst());
+    command.args(["hi", "--model", "anthropic/x", "--base-url", "http://gw.example"]);
+    let said = said_by(&mut command).status(4);
+    let said = said.says("http://gw.example").says(&format!("http://{proxy} (HTTP_PROXY)"));
+    assert!(!said.stderr.contains(SECRET), "{}", said.stderr);
+}
+
+#[test]
 fn an_address_without_tls() {
     let plain = Provider::rash("HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
     let provider = Provider { url: plain.url.replace("http://", "https://") };

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy};
+use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy};
 use serde_saphyr::{Error, Options, Spanned};
 use softland_session::core::policy::Value;
 
@@ -110,6 +110,8 @@ fn options() -> Options {
         strict_booleans: true,
         leading_zero_numbers_as_strings: true,
         underscored_numbers_as_strings: true,
+        // `.nan` is for the key to refuse, which can say what it wants.
+        non_finite_float_policy: NonFiniteFloatPolicy::AsString,
     }
 }
 

@@ -54,6 +54,8 @@ pub struct HttpTransport {
     endpoint: Endpoint,
     origin: String,
     timeouts: Timeouts,
+    /// The proxy that errors name.
+    proxy: Option<String>,
 }
 
 impl std::fmt::Debug for HttpTransport {
@@ -107,7 +109,9 @@ impl HttpTransport {
         let client = builder
             .build()
             .map_err(|error| TransportError::new(&origin, classify(&error, timeouts.connect)))?;
-        Ok(Self { client, endpoint, origin, timeouts })
+        let env = |name: &str| std::env::var(name).ok();
+        let proxy = if proxies { proxy_for(endpoint.base_url().scheme(), &env) } else { None };
+        Ok(Self { client, endpoint, origin, timeouts, proxy })
     }
 
     fn headers(&self, request: &Request) -> Result<HeaderMap, TransportErrorKind> {
@@ -133,7 +137,8 @@ impl HttpTransport {
     }
 
     fn error(&self, kind: TransportErrorKind) -> TransportError {
-        TransportError::new(&self.origin, self.endpoint.redact(kind))
+        let error = TransportError::new(&self.origin, self.endpoint.redact(kind));
+        TransportError { proxy: self.proxy.clone(), ..error }
     }
 }
 
@@ -201,6 +206,28 @@ fn too_late(phase: TimeoutPhase, timeouts: &Timeouts) -> TransportErrorKind {
         TimeoutPhase::Idle => timeouts.idle,
     };
     TransportErrorKind::Timeout { phase, after }
+}
+
+/// The proxy that the environment names for requests of a scheme, fit for messages: its origin
+/// and the variable. The HTTP client reads the same variables, and `NO_PROXY`, by itself.
+pub(super) fn proxy_for(scheme: &str, env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    let own = if scheme == "https" { "HTTPS_PROXY" } else { "HTTP_PROXY" };
+    let names = [own, "ALL_PROXY"].map(|name| [name.to_owned(), name.to_ascii_lowercase()]);
+    let (variable, url) = names.into_iter().flatten().find_map(|name| {
+        let url = env(&name).filter(|url| !url.trim().is_empty())?;
+        Some((name, url))
+    })?;
+    let url = if url.contains("://") { url } else { format!("http://{url}") };
+    Some(match Url::parse(url.trim()).ok().and_then(|url| place_of(&url)) {
+        Some(place) => format!("{place} ({variable})"),
+        None => format!("the one of {variable}, which is not a URL"),
+    })
+}
+
+/// Scheme, host and port, of schemes that are not of the web too (`socks5://host:1080`).
+fn place_of(url: &Url) -> Option<String> {
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    Some(format!("{}://{}{port}", url.scheme(), url.host_str()?))
 }
 
 /// Whether the address is on this machine.

@@ -14,6 +14,9 @@ pub struct TransportError {
     pub origin: String,
     /// What happened.
     pub kind: TransportErrorKind,
+    /// The proxy that the environment names for such requests, and by which variable: it may be
+    /// what failed. `http://host:port (HTTP_PROXY)`, without user name and password.
+    pub proxy: Option<String>,
 }
 
 /// Which wait was too long.
@@ -79,7 +82,19 @@ pub enum TransportErrorKind {
 impl TransportError {
     /// An error of a request to `origin`. For transports of one's own.
     pub fn new(origin: impl Into<String>, kind: TransportErrorKind) -> Self {
-        Self { origin: origin.into(), kind }
+        Self { origin: origin.into(), kind, proxy: None }
+    }
+
+    /// Whether it failed before anything was said to the provider, so perhaps at a proxy.
+    fn is_on_the_way(&self) -> bool {
+        matches!(
+            self.kind,
+            TransportErrorKind::Refused
+                | TransportErrorKind::Dns
+                | TransportErrorKind::Connect { .. }
+                | TransportErrorKind::Tls { .. }
+                | TransportErrorKind::Timeout { phase: TimeoutPhase::Connect, .. }
+        )
     }
 }
 
@@ -121,6 +136,10 @@ impl fmt::Display for TransportError {
             TransportErrorKind::TooLarge { max } => {
                 write!(f, "{origin} sent more than the {max} bytes that are taken")
             }
+        }?;
+        match self.proxy.as_ref().filter(|_| self.is_on_the_way()) {
+            Some(proxy) => write!(f, "; it may be the proxy from the environment: {proxy}"),
+            None => Ok(()),
         }
     }
 }

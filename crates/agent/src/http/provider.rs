@@ -140,7 +140,11 @@ impl fmt::Display for ProviderError {
                 } else {
                     f.write_str(".")?;
                 }
-                write!(f, " Known: {}; any other with --base-url and --api", names())
+                write!(
+                    f,
+                    " Known: {}; any other with --base-url (or [upstream.NAME] of a config) and --api",
+                    names()
+                )
             }
             Self::MissingApi { provider } => write!(
                 f,

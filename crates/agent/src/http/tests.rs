@@ -4,6 +4,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
+use super::client;
 use super::provider::{Api, Endpoint, Given, Target, resolve};
 use super::*;
 
@@ -307,4 +308,22 @@ async fn a_caller_cannot_replace_the_credential() {
     transport.send(request).await.unwrap();
     let sent = server.await.unwrap();
     assert!(sent.contains(KEY) && !sent.contains("other"), "{sent}");
+}
+
+#[test]
+fn a_proxy_is_named_without_its_password() {
+    let find = |scheme: &str, vars: &[(&str, &str)]| {
+        client::proxy_for(scheme, &|name| {
+            vars.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        })
+    };
+    let http = ("HTTP_PROXY", "http://u:hunter2@proxy.example:3128/x");
+    assert_eq!(find("http", &[http]).unwrap(), "http://proxy.example:3128 (HTTP_PROXY)");
+    assert_eq!(find("https", &[http]), None);
+    let all = ("all_proxy", "socks5://u:hunter2@10.0.0.1:1080");
+    assert_eq!(find("https", &[http, all]).unwrap(), "socks5://10.0.0.1:1080 (all_proxy)");
+    let bare = ("https_proxy", "u:hunter2@proxy:1");
+    assert_eq!(find("https", &[bare]).unwrap(), "http://proxy:1 (https_proxy)");
+    let odd = find("http", &[("HTTP_PROXY", "http://u:hunter2@:x")]).unwrap();
+    assert_eq!(odd, "the one of HTTP_PROXY, which is not a URL");
 }

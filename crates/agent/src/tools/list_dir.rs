@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::root::{Root, shown};
+use super::root::{Root, on_one_line, shown};
 use crate::tool::{ToolDef, cut_line};
 
 const MAX_SHOWN: usize = 1_000;
@@ -66,7 +66,7 @@ pub(super) fn run(root: &Root, args: Args, cancel: &CancellationToken) -> Result
 type Line = (bool, String, String);
 
 fn describe(root: &Root, folder: &Path, entry: &DirEntry) -> Line {
-    let name = cut_line(&entry.file_name().to_string_lossy(), 255);
+    let name = cut_line(&on_one_line(&entry.file_name().to_string_lossy()), 255);
     let Ok(kind) = entry.file_type() else {
         return (true, name, " (unreadable)".to_owned());
     };

@@ -215,8 +215,23 @@ pub(super) fn shown(given: &str) -> String {
     cut_line(given, 200)
 }
 
-/// A relative path with `/` on every system; bytes that are not UTF-8 become `\u{FFFD}`.
+/// A relative path with `/` on every system, on one line; bytes that are not UTF-8 become
+/// `\u{FFFD}`.
 pub(super) fn slashed(path: &Path) -> String {
     let parts: Vec<_> = path.components().map(|c| c.as_os_str().to_string_lossy()).collect();
-    parts.join("/")
+    on_one_line(&parts.join("/"))
+}
+
+/// A file's name with its line ends and other control characters escaped (`\n`, `\u{1b}`): a
+/// name may hold them, and must not look like further lines of a result.
+pub(super) fn on_one_line(name: &str) -> String {
+    let mut line = String::with_capacity(name.len());
+    for c in name.chars() {
+        if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') {
+            line.extend(c.escape_default());
+        } else {
+            line.push(c);
+        }
+    }
+    line
 }

@@ -192,7 +192,11 @@ impl View {
                 input => input,
             };
             self.pieces.push(Piece::note(Style::Call, call));
-            let input = if room < 2 || input.is_empty() { String::new() } else { format!(" {}", line(input, room)) };
+            let input = if room < 2 || input.is_empty() {
+                String::new()
+            } else {
+                format!(" {}", line(input, room))
+            };
             self.pieces.push(Piece::note(Style::Dim, input));
             self.pieces.push(Piece::note(Style::Plain, "\n"));
         } else if self.unfinished == Some(To::Notes) {

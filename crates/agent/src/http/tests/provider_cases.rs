@@ -150,7 +150,7 @@ fn bad_models_and_addresses_say_what_is_allowed() {
     assert_eq!(
         check("antropic/m", None, None, &[]),
         "unknown provider `antropic`; did you mean `anthropic`? Known: anthropic, openai, openrouter, \
-         deepseek, groq, xai, mistral, ollama, sim; any other with --base-url and --api",
+         deepseek, groq, xai, mistral, ollama, sim; any other with --base-url (or [upstream.NAME] of a config) and --api",
     );
     assert!(
         check("mine/m", None, Some("http://h"), &[]).starts_with("the provider `mine` needs --api")

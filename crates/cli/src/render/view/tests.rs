@@ -239,7 +239,8 @@ fn a_cancelled_run_is_no_error() {
 
 #[test]
 fn a_call_that_was_cut_shows_what_arrived_of_it() {
-    for (arrived, wanted) in [("", "→ grep (cut off)\n"), ("{\"pa", "→ grep (cut off) {\"pa\n")] {
+    for (arrived, wanted) in [("", "→ grep (cut off)\n"), ("{\"pa", "→ grep (cut off) {\"pa\n")]
+    {
         let mut kinds = [vec![begin(None), turn()], call("grep", arrived)].concat();
         // The block never stops.
         kinds.pop();
