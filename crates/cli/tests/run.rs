@@ -242,6 +242,7 @@ fn a_terminal_streams_the_text_between_the_notes() {
     let typed = Command::new("script")
         .args(["-qec", &line, "/dev/null"])
         .env("TERM", "xterm")
+        .env_remove("NO_COLOR")
         .stdin(Stdio::null())
         .output();
     let Ok(typed) = typed else {

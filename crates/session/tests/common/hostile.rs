@@ -241,13 +241,13 @@ pub(crate) fn policy(dice: &mut Dice) -> Policy {
     if dice.chance(20) {
         set("result_chars_limit", int(dice.roll(300)));
     }
-    if dice.chance(15) {
-        set("tokens_limit", int(dice.roll(40_000)));
+    if dice.chance(25) {
+        set("tokens_limit", int(dice.roll(25_000)));
     }
     if dice.chance(20) {
         set("cost_limit_usd", Value::Float(dice.roll(1000) as f64 / 2000.0));
     }
-    if dice.chance(12) {
+    if dice.chance(18) {
         set("time_limit", text(&format!("{}s", dice.roll(90))));
         set("reserve_time", text(dice.pick(&["0s", "5s", "30s"])));
     }
