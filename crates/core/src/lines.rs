@@ -111,8 +111,8 @@ const OPENINGS: [&str; 9] = [
 fn is_line(line: &str) -> bool {
     let opens = |with: &str| line.starts_with(with);
     let warns = opens("About ") || opens("One tool call remains.");
-    (line.ends_with(ANSWER_NOW) && OPENINGS.iter().any(|opening| opens(opening)))
-        || (line.ends_with(CHANGE) && opens("The same "))
+    let reached = OPENINGS.iter().any(|opening| opens(opening));
+    (reached && (line.ends_with(ANSWER_NOW) || line.ends_with(CHANGE)))
         || (line.ends_with(PREPARE) && warns)
         || (line.ends_with(REMAIN) && line.contains(": limit of "))
         || (line.ends_with(NOT_RUN) && line.matches('.').count() == 1)
