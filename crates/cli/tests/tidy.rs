@@ -25,10 +25,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("session", &["core", "wire"]),
     ("agent", &["session"]),
     ("sim", &["wire"]),
-    ("cli", &["agent", "sim"]),
+    ("ledger", &["core"]),
+    ("gateway", &["session", "ledger"]),
+    ("cli", &["agent", "sim", "gateway", "ledger"]),
 ];
 /// Those that it may have beside them in tests: the simulator is everybody's model.
-const DEV_ARROWS: &[(&str, &[&str])] = &[("session", &["sim"]), ("agent", &["sim"])];
+const DEV_ARROWS: &[(&str, &[&str])] = &[("session", &["sim"]), ("agent", &["sim"]), ("gateway", &["sim"])];
 /// Crates without effects.
 const PURE: &[&str] = &["core", "wire", "session"];
 

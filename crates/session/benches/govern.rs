@@ -9,6 +9,7 @@ mod corpus;
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use divan::{Bencher, counter::BytesCount};
 use serde_json::Value;
 use softland_core::policy::Policy;
@@ -36,11 +37,11 @@ fn policy(turns: usize) -> Policy {
     Policy { tool_calls_limit: Some(limit(turns)), ..Policy::default() }
 }
 
-fn governed(body: Vec<u8>, turns: usize) -> Vec<u8> {
+fn governed(body: Vec<u8>, turns: usize) -> Bytes {
     begun(body, policy(turns))
 }
 
-fn begun(body: Vec<u8>, policy: Policy) -> Vec<u8> {
+fn begun(body: Vec<u8>, policy: Policy) -> Bytes {
     let context = Context {
         role: Role::Gateway,
         policy,
@@ -52,7 +53,7 @@ fn begun(body: Vec<u8>, policy: Policy) -> Vec<u8> {
     let mut out = Out::default();
     match Exchange::begin(body, context, &mut out).unwrap().step() {
         Step::Send(body) => body,
-        Step::Done(_) => Vec::new(),
+        Step::Done(_) => Bytes::new(),
     }
 }
 

@@ -12,22 +12,25 @@ mod plan;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use softland_core::models::{
     self,
     capability::{Capability, Nudge},
 };
 use softland_core::policy::Policy;
 use softland_core::{
-    Admission, Because, Class, Digest, Ended, Facts, Failure, Ladder, Next, Outcome, Pinned,
-    Reason, Role, Run, Rung, Tail, Text, Transcript, classify,
+    Admission, Because, Class, Digest, Ended, Facts, Failure, Here, Ladder, Next, Outcome, Pinned,
+    Reason, Role, Run, Rung, Tail, Text, Transcript, classify, looks_trivial,
 };
 use softland_wire::anthropic::{
     BlockKind, Content, End, Message, Request, RequestError, Splice, Tokens,
 };
 
+use crate::anthropic::history::Fold;
 use crate::anthropic::relay::{Broken, Ended as Response, Mode, Relay, Show};
-use crate::anthropic::{history, tail, turn};
+use crate::anthropic::{tail, turn};
 use crate::out::Out;
+use crate::remembered::{Remembered, Seen};
 
 pub use done::{Done, Pending};
 
@@ -70,9 +73,58 @@ impl Context {
 #[derive(Debug)]
 pub enum Step {
     /// Send this body upstream.
-    Send(Vec<u8>),
+    Send(Bytes),
     /// There is nothing more to send.
     Done(Box<Done>),
+}
+
+/// A request whose history was read up to its newest message: what is known of its run before
+/// anything is decided, so that a caller can find out the facts.
+#[derive(Debug)]
+pub struct Opened<'a> {
+    request: &'a Request<'a>,
+    body: Bytes,
+    role: Role,
+    fold: Fold,
+    capability: Capability,
+    output_maximum: Option<u64>,
+    fallback: Pinned,
+}
+
+impl<'a> Opened<'a> {
+    /// Reads the history of `request`, which was scanned from `body`. The context's facts are not
+    /// looked at.
+    #[must_use]
+    pub fn fold(
+        request: &'a Request<'a>,
+        body: Bytes,
+        context: Context,
+        remembered: Remembered,
+    ) -> Self {
+        let Context { role, policy, records, facts: _, capability, output_maximum } = context;
+        let fallback = Pinned::new(policy.clone());
+        let fold = Fold::new(request, Transcript::new(role, policy, records), remembered);
+        Self { request, body, role, fold, capability, output_maximum, fallback }
+    }
+
+    /// Where the newest message stands; `None` where it is not a user's.
+    #[must_use]
+    pub fn here(&self) -> Option<Here> {
+        self.fold.here(self.request)
+    }
+
+    /// The policy of the run that the newest message belongs to.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        let run = self.here().map(|here| here.run).or_else(|| self.fold.transcript.key());
+        run.map_or(&self.fallback.policy, |run| self.fold.transcript.policy_of(&run))
+    }
+
+    /// Decides what is sent, by the facts that hold now.
+    #[must_use]
+    pub fn begin(self, facts: &Facts, out: &mut Out) -> Exchange {
+        Exchange::open(self, *facts, out)
+    }
 }
 
 /// One client request and its response.
@@ -82,7 +134,11 @@ pub struct Exchange {
     capability: Capability,
     output_maximum: Option<u64>,
     /// What the client sent.
-    body: Vec<u8>,
+    body: Bytes,
+    /// Where its newest message stands, if that is a user's.
+    here: Option<Here>,
+    /// Results of the newest message, as they are now.
+    seen: Vec<(Digest, Seen)>,
     /// The lines that govern its history.
     lines: Splice,
     /// The output limit that the client asked for, in tokens.
@@ -109,6 +165,8 @@ pub struct Exchange {
     shown_output: u64,
     /// Requests sent upstream.
     requests: u64,
+    /// Whether the newest turn answered nothing, or next to it.
+    vain: bool,
     next: Option<Next>,
     done: Option<Box<Done>>,
 }
@@ -119,23 +177,33 @@ impl Exchange {
     ///
     /// # Errors
     /// When the body is no Messages request.
-    pub fn begin(body: Vec<u8>, context: Context, out: &mut Out) -> Result<Self, RequestError> {
+    pub fn begin(
+        body: impl Into<Bytes>,
+        context: Context,
+        out: &mut Out,
+    ) -> Result<Self, RequestError> {
+        let (body, facts) = (body.into(), context.facts);
         let request = Request::scan(&body)?;
-        let Context { role, policy, records, facts, capability, output_maximum } = context;
-        let fallback = Pinned::new(policy.clone());
-        let mut transcript = Transcript::new(role, policy, records);
-        let read = history::read(&request, &mut transcript, &facts);
+        let opened = Opened::fold(&request, body.clone(), context, Remembered::default());
+        Ok(opened.begin(&facts, out))
+    }
+
+    fn open(opened: Opened<'_>, facts: Facts, out: &mut Out) -> Self {
+        let Opened { request, body, role, mut fold, capability, output_maximum, fallback } = opened;
+        let (here, seen) = (fold.here(request), fold.first_sight(request));
+        let newest = fold.newest(request, &facts);
+        let Fold { transcript, splice, .. } = fold;
         // A history without a user message has no run: it is passed on as it is.
         let (key, run, records) = transcript.into_parts();
         let run = run.unwrap_or_else(|| Run::unlimited(fallback, role));
-        let ids = if role == Role::Engine { call_ids(&request) } else { BTreeSet::new() };
-        let answer_tool = plan::answer_tool(&request, run.policy());
-        let setting = plan::setting(&request, &run, &capability, &facts, answer_tool.as_deref());
+        let ids = if role == Role::Engine { call_ids(request) } else { BTreeSet::new() };
+        let answer_tool = plan::answer_tool(request, run.policy());
+        let setting = plan::setting(request, &run, &capability, &facts, answer_tool.as_deref());
         let (streams, asked) = (request.stream, request.max_tokens.map(|max| max.value));
         let phase = if run.policy().observes() { &softland_core::Phase::Open } else { run.phase() };
         let mut ladder = Ladder::new(setting, phase);
         let next = ladder.first();
-        plan::tell(&read.newest, matches!(next, Next::Send { .. }), out);
+        plan::tell(&newest, matches!(next, Next::Send { .. }), out);
         let run = Arc::new(run);
         let relay = Relay::new(role, streams, Arc::clone(&run), ids);
         let mut exchange = Self {
@@ -143,7 +211,9 @@ impl Exchange {
             capability,
             output_maximum,
             body,
-            lines: read.splice,
+            here,
+            seen,
+            lines: splice,
             asked,
             key,
             records,
@@ -161,11 +231,12 @@ impl Exchange {
             spent: Tokens::default(),
             shown_output: 0,
             requests: 0,
+            vain: false,
             next: None,
             done: None,
         };
         exchange.follow(next, None, out);
-        Ok(exchange)
+        exchange
     }
 
     /// What to do next.
@@ -209,6 +280,19 @@ impl Exchange {
     #[must_use]
     pub fn run(&self) -> &Run {
         &self.run
+    }
+
+    /// What the response under way has cost so far, for one that is given up. Those that ended are
+    /// told of in [`Event::Usage`](crate::Event::Usage).
+    #[must_use]
+    pub fn so_far(&self) -> Tokens {
+        self.relay.so_far()
+    }
+
+    /// Where the newest message stands; `None` where it is not a user's.
+    #[must_use]
+    pub fn here(&self) -> Option<Here> {
+        self.here
     }
 
     /// Takes bytes of an upstream stream.
@@ -279,6 +363,7 @@ impl Exchange {
         self.spent = self.spent.plus(message.usage.billed());
         let finished = turn::finished(&message);
         let class = classify(&finished, self.answer_tool.as_deref());
+        self.vain = class == Class::Empty || looks_trivial(&finished);
         let admissions = self.run.admit(&finished.calls);
         let passes = admissions
             .iter()
@@ -411,8 +496,14 @@ impl Exchange {
         }
     }
 
+    /// The request with its history governed and nothing behind it, as for counting its tokens.
+    #[must_use]
+    pub fn governed(&self) -> Bytes {
+        plan::apply(&self.lines, &self.body)
+    }
+
     /// The body of the next request.
-    fn upstream(&self) -> Vec<u8> {
+    fn upstream(&self) -> Bytes {
         plan::upstream(self)
     }
 

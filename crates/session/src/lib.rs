@@ -11,8 +11,12 @@ mod anthropic;
 mod exchange;
 mod local;
 mod out;
+mod outline;
+mod remembered;
 
-pub use exchange::{Context, Done, Exchange, Pending, Step, Unfinished, Unreadable};
+pub use exchange::{Context, Done, Exchange, Opened, Pending, Step, Unfinished, Unreadable};
 pub use out::{Event, Intervention, Out};
+pub use outline::{Answered, Outline};
+pub use remembered::{KeptTail, Remembered, Seen};
 pub use softland_core as core;
 pub use softland_wire as wire;

@@ -2,7 +2,10 @@
 //! [`Exchange`], a hostile model answers them. Whatever it does, every client request ends within
 //! a stated number of upstream requests, with one valid message.
 //!
-//! `SOFTLAND_CASES` sets the number of cases. A seed that once failed stays in `SEEDS`.
+//! `common::seeds` says how to choose cases. A case that failed once is kept under `regressions`,
+//! as data.
+//!
+//! [`Exchange`]: softland_session::Exchange
 
 #![expect(
     clippy::unwrap_used,
@@ -13,15 +16,19 @@
 
 mod common;
 
-use std::collections::{BTreeMap, BTreeSet};
-
+use common::case::{Ask, Case};
 use common::client::{Client, Reply};
-use common::hostile::{self, Dice, MODELS};
-use softland_core::policy::{Batch, Mode};
+use common::hostile::{self, Dice};
+use common::seeds::{Adversary, Met, regressions, tells};
+use softland_core::policy::{Batch, Mode, Policy};
 use softland_core::{Ladder, Outcome};
 
-/// Seeds that failed once.
-const SEEDS: &[u64] = &[138, 371, 424, 824, 1243, 2226, 2810, 4885, 5425, 8904, 1484, 5359];
+/// Client requests of a case at most.
+const REQUESTS: u64 = 40;
+/// Questions and reminders of a case at most.
+const ASKS: usize = 3;
+
+const ADVERSARY: Adversary = Adversary { generate, drive, must_meet: MUST_MEET };
 
 /// What at least 1 % of the cases meet.
 const MUST_MEET: &[&str] = &[
@@ -49,69 +56,70 @@ const MUST_MEET: &[&str] = &[
     "outcome failed",
     "resent",
     "went on",
+    "model unlisted",
 ];
+
+regressions! {
+    ADVERSARY,
+    batch_none_behind_a_nudge,
+    call_shown_before_a_nudged_request_is_cut,
+    error_behind_the_end,
+    half_a_frame_before_a_local_answer,
+    half_a_frame_before_the_next_rung,
+    money_gone_behind_signed_thinking,
+    money_gone_when_a_request_is_resent,
+    nudged_answer_tool_with_thinking,
+    nudged_answer_with_thinking,
+    open_call_when_a_nudged_request_fails,
+    open_thinking_when_a_rung_fails,
+    time_over_when_a_request_is_resent,
+    tokens_gone_when_a_request_is_resent,
+}
 
 #[test]
 fn every_request_lands() {
-    let cases = std::env::var("SOFTLAND_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(1000);
-    let only = only_seed();
-    let mut met: BTreeMap<String, u64> = BTreeMap::new();
-    let mut failures = Vec::new();
-    for seed in SEEDS.iter().copied().chain(0..cases) {
-        if only.is_some_and(|only| only != seed) {
-            continue;
-        }
-        match std::panic::catch_unwind(|| case(seed)) {
-            Ok(seen) => {
-                for what in seen {
-                    *met.entry(what).or_insert(0) += 1;
-                }
-            }
-            Err(panic) => {
-                let text = panic.downcast_ref::<String>().cloned();
-                let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
-                failures.push(format!("seed {seed}: {}", text.unwrap_or_default()));
-            }
-        }
-    }
-    println!("met, of {cases} cases: {met:#?}");
-    let shown: Vec<_> = failures.iter().take(8).collect();
-    assert!(failures.is_empty(), "{} of {cases} cases failed: {shown:#?}", failures.len());
-    if cases >= 500 {
-        for what in MUST_MEET {
-            let times = met.get(*what).copied().unwrap_or(0);
-            assert!(times * 100 >= cases, "{what} met in {times} of {cases} cases only");
-        }
-    }
+    ADVERSARY.run();
 }
 
-/// `SOFTLAND_SEED`: the one case to run, told step by step.
-fn only_seed() -> Option<u64> {
-    std::env::var("SOFTLAND_SEED").ok().and_then(|n| n.parse().ok())
-}
-
-fn case(seed: u64) -> BTreeSet<String> {
+fn generate(seed: u64) -> Case {
     let mut dice = Dice::new(seed ^ 0xc11e_4700);
-    let (_, turns) = hostile::script(&mut dice);
-    let model = dice.pick(MODELS);
-    let mut client = Client::new(&mut dice, model, hostile::with_own_ids(turns));
-    client.policy = hostile::policy(&mut dice);
-    if dice.chance(5) {
-        client.policy.mode = Mode::Observe;
+    let turns = hostile::script(&mut dice);
+    let (model, rules_of) = hostile::model(&mut dice);
+    let manner = hostile::manner(&mut dice, REQUESTS);
+    let mode = if dice.chance(5) { Mode::Observe } else { Mode::Enforce };
+    let ask = |text: &str, dice: &mut Dice| {
+        Ask::Say(text.to_owned(), Box::new(Policy { mode, ..hostile::policy(dice) }))
+    };
+    let mut asks = vec![ask("What is it?", &mut dice)];
+    while asks.len() < ASKS {
+        asks.push(match dice.roll(4) {
+            0 => break,
+            1 => Ask::Remind("go on".to_owned()),
+            _ => {
+                let text = dice.pick(&["And then?", "Why?", "What else?"]);
+                ask(text, &mut dice)
+            }
+        });
     }
-    client.say("What is it?");
+    let (about, meets) = (String::new(), Vec::new());
+    Case { about, meets, model, rules_of, manner, asks, turns }.with_own_ids()
+}
+
+fn drive(case: &Case) -> Met {
+    let mut client = Client::new(case);
+    let mut asks = case.asks.iter();
+    client.ask(asks.next().unwrap());
     let mut executed = 0;
-    let mut answered = 0;
-    for _ in 0..40 {
+    for request in 0..REQUESTS {
         let policy = client.pinned_policy();
-        if dice.chance(2) {
-            client.vain = 1 + dice.roll(5);
-        }
+        client.vain = case.manner.vain.get(&request).copied().unwrap_or(0);
         let reply = client.turn();
-        if only_seed().is_some() {
+        if tells() {
             println!("{policy:?}\n{reply:?}");
         }
         check_reply(&client, &reply);
+        check_limits(&policy, executed, &reply);
+        check_refused(case, &client, &reply);
         let most = Ladder::most_requests(&policy) as usize;
         assert!(reply.upstream.len() <= most, "{} requests", reply.upstream.len());
         match reply.outcome {
@@ -120,24 +128,19 @@ fn case(seed: u64) -> BTreeSet<String> {
             Some(_) => {
                 client.adopt(&reply);
                 executed = 0;
-                answered += 1;
-                if answered == 3 || client.tainted || !client.next_message(&mut dice) {
-                    break;
-                }
+                let Some(ask) = asks.next().filter(|_| !client.tainted) else { break };
+                client.ask(ask);
             }
-            None if reply.calls.is_empty() => {
-                // Passed on as it was: cut, paused, silent. The client ends.
-                break;
-            }
+            // Passed on as it was: cut, paused, silent. The client ends.
+            None if reply.calls.is_empty() => break,
             None => {
-                executed += reply.counted_calls();
-                check_limits(&policy, executed, &reply);
+                executed += reply.counted_calls(&policy);
                 if client.tainted {
                     break;
                 }
-                if dice.chance(5) {
+                if case.manner.lost.contains(&request) {
                     // The response is lost on the way, and the request is sent again.
-                    executed -= reply.counted_calls();
+                    executed -= reply.counted_calls(&policy);
                     client.resent();
                     continue;
                 }
@@ -147,16 +150,37 @@ fn case(seed: u64) -> BTreeSet<String> {
         }
     }
     client.check_prefixes();
-    let stats = client.sim.stats();
-    assert_eq!(stats.refused, 0, "{model}: {:?}", stats.refusals);
+    if case.rules_of.is_some() {
+        client.seen.insert("model unlisted".to_owned());
+    }
     client.seen
 }
 
-fn check_limits(policy: &softland_core::policy::Policy, executed: u64, reply: &Reply) {
+/// Where the tables list the model, the provider refuses nothing; where they do not, no rung is
+/// refused twice, and what is no rung is not refused either.
+fn check_refused(case: &Case, client: &Client, reply: &Reply) {
+    let refused = &reply.refused;
+    if refused.is_empty() {
+        return;
+    }
+    let why = client.sim.stats().refusals;
+    assert!(case.rules_of.is_some(), "refused: {why:?}");
+    for rung in refused {
+        assert!(rung.is_some(), "refused, and no rung: {why:?}");
+        let same = refused.iter().filter(|other| *other == rung).count();
+        assert!(same == 1, "{rung:?} refused twice: {why:?}");
+    }
+}
+
+/// No more calls reach the client than are allowed, and none of a run that its limit ended.
+fn check_limits(policy: &Policy, before: u64, reply: &Reply) {
     if policy.mode == Mode::Observe {
         return;
     }
-    if let Some(limit) = policy.tool_calls_limit {
+    let calls = reply.counted_calls(policy);
+    assert!(calls == 0 || !reply.at_limit, "calls of a run that is over: {reply:#?}");
+    let executed = before + calls;
+    if let Some(limit) = policy.tool_calls_limit.filter(|_| calls > 0) {
         let most = if policy.batch == Batch::All && limit > 0 { limit + 5 } else { limit };
         assert!(executed <= most, "{executed} calls of {limit}: {reply:#?}");
     }
@@ -184,6 +208,8 @@ fn check_reply(client: &Client, reply: &Reply) {
             let text = block["text"].as_str().unwrap();
             assert!(!text.trim().is_empty(), "a blank text: {reply:#?}");
         }
+        let signed = block["signature"].as_str().is_some_and(|signature| !signature.is_empty());
+        assert!(block["type"] != "thinking" || signed, "half of a thinking: {reply:#?}");
     }
     if matches!(reply.outcome, Some(Outcome::Landed | Outcome::Stopped)) && reply.stop != "refusal"
     {

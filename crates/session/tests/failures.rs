@@ -453,7 +453,7 @@ fn call(id: &str, name: &str, input: &Value) -> Value {
 
 fn send(exchange: &mut Exchange) -> Vec<u8> {
     match exchange.step() {
-        Step::Send(body) => body,
+        Step::Send(body) => body.to_vec(),
         Step::Done(done) => panic!("no request: {:?}", done.ended),
     }
 }

@@ -74,6 +74,7 @@ impl Script {
             When::Always => false,
             When::Limit => view.told,
             When::None => view.choice == Choice::None,
+            When::Forced => matches!(view.choice, Choice::Tool(_)),
             When::Nudged => view.nudged,
         };
         if let Some(step) = self.steps.iter().find(|step| met(step.when)) {
@@ -114,6 +115,7 @@ enum When {
     Always,
     Limit,
     None,
+    Forced,
     Nudged,
 }
 

@@ -40,6 +40,12 @@ text = "Told."
 [[turn]]
 when = "none"
 text = "No tools."
+
+[[turn]]
+when = "forced"
+[[turn.call]]
+tool = "list_dir"
+input = { path = "forced" }
 "#;
 
 fn sim(text: &str) -> Sim {
@@ -68,6 +74,13 @@ fn turns_are_played_in_order_and_conditions_go_before() {
     let mut none = question();
     none["tool_choice"] = json!({"type": "none"});
     assert_eq!(ask(&sim(SCRIPT), &none).1["content"][0]["text"], "No tools.");
+    let mut forced = body("claude-sonnet-4-5", json!([{"role": "user", "content": "beans?"}]));
+    forced["tool_choice"] = json!({"type": "tool", "name": "list_dir"});
+    let (_, call) = ask(&sim(SCRIPT), &forced);
+    assert_eq!(call["content"][0]["input"], json!({"path": "forced"}));
+    // Free to choose among the tools, it is not forced to one.
+    forced["tool_choice"] = json!({"type": "any"});
+    assert_eq!(ask(&sim(SCRIPT), &forced).1["content"][0]["name"], "grep");
 }
 
 /// The run after an answer with one call: the answer, and the call's result.
@@ -117,7 +130,7 @@ fn what_is_wrong_is_named_with_its_place() {
         ),
         (
             "[[turn]]\nwhen = \"never\"\n",
-            &["s.toml:2:", "key `when`", "`always`, `limit`, `none`, `nudged`"],
+            &["s.toml:2:", "key `when`", "`none`, `forced`, `nudged`"],
         ),
         ("[[turn]]\nstop = \"halt\"\n", &["s.toml:2:", "key `stop`", "`end_turn`"]),
         ("[[turn]]\nrepeat = 0\n", &["s.toml:1:", "`repeat` is 1 or more"]),

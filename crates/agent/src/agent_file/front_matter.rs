@@ -53,6 +53,12 @@ pub(super) fn split(text: &str) -> Result<Parts, (usize, String)> {
             let body = if body.trim().is_empty() { String::new() } else { body };
             return Ok(Parts { yaml, body, body_line: number + 1 });
         }
+        // YAML ends a line there, no editor does: every place behind it would be named wrong.
+        if line.contains('\r') {
+            let message = "holds a carriage return in the middle of the line; lines end in LF or \
+                           CRLF";
+            return Err((number, message.to_owned()));
+        }
         yaml.push_str(line);
         yaml.push('\n');
     }

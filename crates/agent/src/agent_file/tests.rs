@@ -149,6 +149,21 @@ fn broken_yaml_names_its_line() {
     }
 }
 
+/// YAML counts it as the end of a line: the place of what follows would be one that is not there.
+/// Found by fuzzing.
+#[test]
+fn a_carriage_return_within_a_line_is_refused_where_it_stands() {
+    let wanted = "holds a carriage return in the middle of the line; lines end in LF or CRLF";
+    for text in [
+        "---\nname: a\r\r\ndescription: \0\n---\n",
+        "---\r\nname: a\rdescription: b\r\n---\r\n",
+        "---\nname: a\r\r\r\r\ndescription: b: c\ntool_limits: x\n---\n",
+    ] {
+        assert_eq!(check(text), format!("a.md:2: {wanted}"), "{text:?}");
+    }
+    assert_eq!(parse_ok("---\nname: a\ndescription: b\n---\nOne\rTwo\n").system, "One\rTwo");
+}
+
 #[test]
 fn bombs_are_refused_quickly() {
     let mut text =

@@ -71,6 +71,9 @@ impl Driven {
             spent: Tokens::default(),
             used: Used::default(),
             tool_refusals: 0,
+            vain: false,
+            tail: None,
+            seen: Vec::new(),
         };
         Self { done, failure: Some(format!("internal error: {error}")) }
     }

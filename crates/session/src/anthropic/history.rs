@@ -2,55 +2,140 @@
 //! edits of the original bytes.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use softland_core::{
-    Call, Digest, Facts, Finished, Place, Step, Stop, Text, ToolResult, Transcript, User, UserText,
-    identity, lines, tables,
+    Call, Digest, Facts, Finished, Here, Place, Step, Stop, Text, ToolResult, Transcript, User,
+    UserText, identity, lines, tables,
 };
 use softland_wire::anthropic::{
     BlockKind, Content, Request, RequestBlock, RequestMessage, ResultContent, Role, Splice,
     ToolResult as WireResult,
 };
-use softland_wire::json::Str;
+use softland_wire::json::{Span, Str};
+
+use crate::remembered::{KeptTail, Remembered, Seen, place_of};
 
 /// Bytes of a result's text that are looked at for exit codes, at each end.
 const EDGE: usize = 400;
 /// Bytes at the beginning of a result that hold a client's marker for what it has cleared.
 const MARKER: usize = 160;
-/// Bytes at the end of a result that show whether a line of softland's may be there.
-const LAST: usize = 32;
 
-/// What reading a history came to.
-pub(crate) struct Read {
+/// A history read up to its newest message.
+#[derive(Debug)]
+pub(crate) struct Fold {
+    pub(crate) transcript: Transcript,
     /// The lines, as edits; none of them where the run's policy only observes.
     pub(crate) splice: Splice,
-    /// What the newest message led to.
-    pub(crate) newest: Step,
+    /// What was remembered of results that the client has cleared since.
+    results: BTreeMap<Digest, Seen>,
+    /// The newest message's index, if it is a user's: facts hold for it.
+    open: Option<usize>,
 }
 
-/// Folds a request's messages. Facts hold for the newest message.
-pub(crate) fn read(request: &Request<'_>, transcript: &mut Transcript, facts: &Facts) -> Read {
-    let mut splice = Splice::new();
-    let mut newest = Step::default();
-    let last = request.messages.list.len().saturating_sub(1);
-    for (index, message) in request.messages.list.iter().enumerate() {
-        let facts = (index == last).then_some(facts);
-        match message.role {
-            Role::User => {
-                newest = user(message, transcript, facts);
-                let enforced = transcript.run().is_some_and(|run| !run.policy().observes());
-                if enforced {
-                    add_lines(&mut splice, message, &newest);
+impl Fold {
+    /// Folds a request's messages but the newest, if that is a user's.
+    pub(crate) fn new(
+        request: &Request<'_>,
+        transcript: Transcript,
+        remembered: Remembered,
+    ) -> Self {
+        let list = &request.messages.list;
+        // What a client puts behind its user's message as the system's changes nothing of that.
+        let newest = list.iter().rposition(|m| matches!(m.role, Role::User | Role::Assistant));
+        let open = newest.filter(|at| list.get(*at).is_some_and(|m| m.role == Role::User));
+        let Remembered { tails, results, carried } = remembered;
+        let mut fold = Self { transcript, splice: Splice::new(), results, open };
+        if let Some(used) = carried {
+            fold.transcript.carry(used);
+        }
+        for message in list.iter().take(open.unwrap_or(list.len())) {
+            match message.role {
+                Role::User => {
+                    fold.user(message, None);
                 }
+                Role::Assistant => {
+                    fold.repair(message, &tails);
+                    assistant(request, message, &mut fold.transcript);
+                }
+                Role::System | Role::Other => {}
             }
-            Role::Assistant => {
-                newest = Step::default();
-                assistant(request, message, transcript);
+        }
+        fold
+    }
+
+    /// Where the newest message stands, if it is a user's.
+    pub(crate) fn here(&self, request: &Request<'_>) -> Option<Here> {
+        let message = request.messages.list.get(self.open?)?;
+        let place = self.transcript.place();
+        Some(with_user(message, &self.results, place, |user| self.transcript.here(user)))
+    }
+
+    /// What is worth remembering of the newest message's results.
+    pub(crate) fn first_sight(&self, request: &Request<'_>) -> Vec<(Digest, Seen)> {
+        let message = self.open.and_then(|at| request.messages.list.get(at));
+        let place = self.transcript.place();
+        let Some(message) = message else { return Vec::new() };
+        with_user(message, &self.results, place, |user| {
+            let fresh = user.results.iter().filter(|result| !result.cleared);
+            let seen = |r: &ToolResult<'_>| Seen { digest: r.digest, chars: r.chars };
+            fresh.map(|result| (place_of(place, result.id), seen(result))).collect()
+        })
+    }
+
+    /// Folds the newest message with the facts that hold for it.
+    pub(crate) fn newest(&mut self, request: &Request<'_>, facts: &Facts) -> Step {
+        let message = self.open.and_then(|at| request.messages.list.get(at));
+        message.map(|message| self.user(message, Some(facts))).unwrap_or_default()
+    }
+
+    fn user(&mut self, message: &RequestMessage<'_>, facts: Option<&Facts>) -> Step {
+        let place = self.transcript.place();
+        let transcript = &mut self.transcript;
+        let step = with_user(message, &self.results, place, |user| transcript.user(user, facts));
+        if self.transcript.run().is_some_and(|run| !run.policy().observes()) {
+            add_lines(&mut self.splice, message, &step);
+        }
+        step
+    }
+
+    /// Puts a tail back that this turn stands behind, and what was shown before it back into it.
+    fn repair(&mut self, message: &RequestMessage<'_>, tails: &BTreeMap<Digest, KeptTail>) {
+        if tails.is_empty() {
+            return;
+        }
+        let Content::Blocks { blocks, .. } = &message.content else { return };
+        let first = blocks.iter().find_map(|block| match &block.kind {
+            BlockKind::ToolUse { id, server: false, .. } => Some(id.unescape()),
+            _ => None,
+        });
+        let place = first.map(|id| place_of(self.transcript.place(), &id));
+        let Some(tail) = place.and_then(|place| tails.get(&place)) else { return };
+        let observes = self.transcript.run().is_some_and(|run| run.policy().observes());
+        if observes {
+            return;
+        }
+        let mut inserted = tail.messages.clone().into_bytes();
+        inserted.push(b',');
+        self.splice.insert(message.span.start, inserted);
+        let shown = blocks.iter().zip(tail.shown.bytes());
+        let shown = shown.take_while(|(block, kind)| letter(&block.kind) == *kind).count();
+        if let (Some(first), Some(next)) = (blocks.first(), blocks.get(shown)) {
+            if shown > 0 {
+                self.splice.replace(Span::new(first.span.start, next.span.start), Vec::new());
             }
-            Role::System | Role::Other => {}
         }
     }
-    Read { splice, newest }
+}
+
+/// The letter of a block's kind in [`KeptTail::shown`].
+fn letter(kind: &BlockKind<'_>) -> u8 {
+    match kind {
+        BlockKind::Text { .. } => b't',
+        BlockKind::Thinking | BlockKind::RedactedThinking => b'k',
+        BlockKind::ToolUse { .. } => b'c',
+        BlockKind::ToolResult(_) | BlockKind::Other { .. } => b'o',
+    }
 }
 
 fn add_lines(splice: &mut Splice, message: &RequestMessage<'_>, step: &Step) {
@@ -77,7 +162,13 @@ fn results<'m, 'a>(
     blocks.iter().filter(|block| matches!(block.kind, BlockKind::ToolResult(_)))
 }
 
-fn user(message: &RequestMessage<'_>, transcript: &mut Transcript, facts: Option<&Facts>) -> Step {
+/// A user message in the core's words.
+fn with_user<R>(
+    message: &RequestMessage<'_>,
+    remembered: &BTreeMap<Digest, Seen>,
+    place: Digest,
+    take: impl FnOnce(&User<'_>) -> R,
+) -> R {
     let mut ids: Vec<Cow<'_, str>> = Vec::new();
     let mut facts_of: Vec<ToolResult<'static>> = Vec::new();
     let mut texts: Vec<Cow<'_, str>> = Vec::new();
@@ -100,18 +191,21 @@ fn user(message: &RequestMessage<'_>, transcript: &mut Transcript, facts: Option
     let results = ids
         .iter()
         .zip(facts_of)
-        .map(|(id, result)| ToolResult {
-            id,
-            digest: result.digest,
-            chars: result.chars,
-            failed: result.failed,
-            unfinished: result.unfinished,
-            cleared: result.cleared,
-            lined: result.lined,
+        .map(|(id, result)| {
+            let seen = result.cleared.then(|| remembered.get(&place_of(place, id))).flatten();
+            ToolResult {
+                id,
+                digest: seen.map_or(result.digest, |seen| seen.digest),
+                chars: seen.map_or(result.chars, |seen| seen.chars),
+                failed: result.failed,
+                unfinished: result.unfinished,
+                cleared: result.cleared && seen.is_none(),
+                lined: result.lined,
+            }
         })
         .collect();
     let texts = texts.iter().map(|text| UserText { text }).collect();
-    transcript.user(&User { results, texts, media }, facts)
+    take(&User { results, texts, media })
 }
 
 /// What the rules need of a result; its id is filled in by the caller.
@@ -167,10 +261,10 @@ impl ResultRead {
         };
         self.digest = Some(self.digest.map_or(digest, |before| before.then(digest)));
         self.chars += text.chars() as u64;
-        self.cleared = tables::is_cleared(&text.head(MARKER));
+        self.cleared = tables::may_be_cleared(text.raw()) && tables::is_cleared(&text.head(MARKER));
         // Who waits is told so in few words.
         self.unfinished |= text.raw().len() <= 2 * EDGE && tables::is_unfinished(&text.head(EDGE));
-        self.lined = lines::may_end_in_line(&text.tail(LAST))
+        self.lined = lines::may_end_in_line(text.raw())
             && lines::ends_in_line(&text.tail(lines::LINE_BYTES));
     }
 }

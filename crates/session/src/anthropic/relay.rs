@@ -107,6 +107,7 @@ impl Relay {
     /// Makes ready for the next upstream response.
     pub(crate) fn begin(&mut self, mode: Mode, out: &mut Out) {
         self.client.end_block(out);
+        self.client.mark();
         self.mode = mode;
         self.decoder = Decoder::new(MAX_RESPONSE);
         self.assembler = Assembler::new(MAX_RESPONSE);
@@ -348,10 +349,20 @@ impl Relay {
         self.client.pass(&closing, out);
     }
 
-    /// Whether the client has half of a block that nothing else can follow: a call, or thinking
-    /// without its signature.
+    /// Whether the client has what nothing else can follow: a call, which is its turn, or half of a
+    /// block of thinking, without its signature.
     pub(crate) fn is_stuck(&self) -> bool {
         self.client.is_stuck()
+    }
+
+    /// What the response under way has cost so far.
+    pub(crate) fn so_far(&self) -> Tokens {
+        self.assembler.so_far()
+    }
+
+    /// The kinds of the blocks that the client had before the response under way.
+    pub(crate) fn shown_before(&self) -> String {
+        self.client.shown_before()
     }
 
     /// Whether anything visible, or a call, was shown.

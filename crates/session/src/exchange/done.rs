@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use softland_core::{
-    Admission, Because, Class, Digest, Ended, Facts, Limit, Next, Outcome, Pinned, Reason, Rung,
-    Signal, SignalKind, Used,
+    Admission, Because, Class, Digest, Ended, Facts, Limit, Next, Outcome, Pinned, Reason, Role,
+    Rung, Signal, SignalKind, Used,
 };
 use softland_wire::anthropic::{Message, Request, Tokens};
 
@@ -12,6 +12,7 @@ use super::Exchange;
 use crate::anthropic::{tail, turn};
 use crate::local;
 use crate::out::{Event, Intervention, Out};
+use crate::remembered::{KeptTail, Seen, place_of};
 
 /// A call that is the client's to run, or to answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +50,12 @@ pub struct Done {
     pub used: Used,
     /// Turns of the run refused by tools' own limits, for the facts of its next request.
     pub tool_refusals: u64,
+    /// Whether the model's last turn answered nothing, or next to it.
+    pub vain: bool,
+    /// In a gateway: the tail that this turn's calls stand behind, to be remembered.
+    pub tail: Option<(Digest, KeptTail)>,
+    /// Results of the newest message as they were now, to be remembered.
+    pub seen: Vec<(Digest, Seen)>,
 }
 
 /// Ends an exchange as the ladder says.
@@ -78,11 +85,15 @@ pub(super) fn finish(
         spent: exchange.spent,
         used: used(exchange),
         tool_refusals: exchange.ladder.tool_refusals(),
+        vain: exchange.vain,
+        tail: None,
+        seen: std::mem::take(&mut exchange.seen),
     };
     if local {
         answer_locally(exchange, message.as_ref(), &mut done, out);
     } else if let Some(message) = message {
         take_turn(exchange, &message, class, &mut done);
+        done.tail = kept_tail(exchange, &done);
         exchange.relay.close(&message, exchange.shown_output, out);
     } else {
         exchange.relay.abandon(out);
@@ -131,6 +142,22 @@ fn take_turn(exchange: &Exchange, message: &Message, class: Option<Class>, done:
             admission,
         })
         .collect();
+}
+
+/// What the calls of this turn stand behind and the client never saw.
+fn kept_tail(exchange: &Exchange, done: &Done) -> Option<(Digest, KeptTail)> {
+    let first = done.calls.iter().find(|call| {
+        !matches!(call.admission, Admission::Refused(_) | Admission::ToolRefused(_))
+    })?;
+    // The turn itself is the last of these.
+    let (_, tail) = done.messages.split_last()?;
+    if exchange.role != Role::Gateway || tail.is_empty() || done.ended.is_some() {
+        return None;
+    }
+    // They were written from text.
+    let messages = String::from_utf8(tail.join(b",".as_slice())).ok()?;
+    let shown = exchange.relay.shown_before();
+    Some((place_of(exchange.here?.place, &first.id), KeptTail { shown, messages }))
 }
 
 /// The answer tool's input: its one text member, or the whole.

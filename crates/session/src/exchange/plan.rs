@@ -1,5 +1,6 @@
 //! What a request allows, and the body that goes upstream.
 
+use bytes::Bytes;
 use softland_core::models::capability::{Capability, Thinking};
 use softland_core::policy::{Batch, Policy};
 use softland_core::{
@@ -107,7 +108,7 @@ pub(super) fn as_observed(class: Class) -> Class {
 }
 
 /// The body of the next request: the governed history, its tail, and what the rung changes.
-pub(super) fn upstream(exchange: &Exchange) -> Vec<u8> {
+pub(super) fn upstream(exchange: &Exchange) -> Bytes {
     let rung = match &exchange.next {
         Some(Next::Send { rung, .. }) => *rung,
         _ => None,
@@ -140,15 +141,20 @@ pub(super) fn upstream(exchange: &Exchange) -> Vec<u8> {
     apply(&splice, &exchange.body)
 }
 
-fn apply(splice: &Splice, body: &[u8]) -> Vec<u8> {
+/// The body with its edits; where there are none, the very same bytes.
+pub(super) fn apply(splice: &Splice, body: &Bytes) -> Bytes {
+    if splice.is_empty() {
+        return body.clone();
+    }
     // The edits come from scans of this very body, each at a place of its own.
-    splice.apply(body).unwrap_or_else(|_| body.to_vec())
+    splice.apply(body).map_or_else(|_| body.clone(), Bytes::from)
 }
 
 /// The output limit, where it has to differ from the client's.
 fn max_tokens(exchange: &Exchange) -> Option<u64> {
     let asked = exchange.asked;
-    let most = exchange.output_maximum.unwrap_or(u64::MAX);
+    // Where the maximum is not known, more than the client asked for may be refused.
+    let most = exchange.output_maximum.unwrap_or(0);
     let grown = asked.map(|asked| {
         let doubled = asked.saturating_mul(1 << exchange.grown.min(16));
         if exchange.grown == 0 { asked } else { doubled.min(most.max(asked)) }

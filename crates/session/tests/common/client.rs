@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use softland_core::policy::Policy;
-use softland_core::{Digest, Facts, Failure, Millis, NanoUsd, Outcome, Pinned, Role, Signal};
+use softland_core::{Digest, Facts, Failure, Millis, NanoUsd, Outcome, Pinned, Role, Rung, Signal};
 use softland_session::{Context, Event, Exchange, Intervention, Out, Step};
-use softland_sim::{Body, Config, Piece, Request, Scenario, Sim, Turn};
+use softland_sim::{Body, Config, Piece, Request, Scenario, Sim};
 use softland_wire::anthropic;
 
-use super::hostile::{self, Dice, TOOLS};
+use super::case::{Ask, Case};
+use super::hostile::{self, TOOLS};
+use super::reading;
 
 pub(crate) struct Client {
     pub(crate) sim: Sim,
@@ -19,7 +21,7 @@ pub(crate) struct Client {
     /// A nudge or a hidden refusal led to calls: what is signed behind it needs the store that
     /// puts the tail back in, which is the gateway's.
     pub(crate) tainted: bool,
-    model: &'static str,
+    model: String,
     streams: bool,
     head: Value,
     messages: Vec<Value>,
@@ -29,7 +31,6 @@ pub(crate) struct Client {
     governed: Vec<(usize, Vec<u8>)>,
     /// How often the store says that this context was answered in vain.
     pub(crate) vain: u64,
-    /// How this client writes results: as a string, as a part, as two.
     shape: u64,
     now: u64,
     asked_at: u64,
@@ -39,10 +40,14 @@ pub(crate) struct Client {
 pub(crate) struct Reply {
     pub(crate) sent: Vec<u8>,
     pub(crate) upstream: Vec<Vec<u8>>,
+    /// The rungs of the requests that the provider refused.
+    pub(crate) refused: Vec<Option<Rung>>,
     pub(crate) content: Vec<Value>,
     pub(crate) stop: String,
     pub(crate) whole: bool,
     pub(crate) outcome: Option<Outcome>,
+    /// It ended at a limit.
+    pub(crate) at_limit: bool,
     pub(crate) calls: Vec<(String, String, Value)>,
 }
 
@@ -58,28 +63,33 @@ impl std::fmt::Debug for Reply {
 }
 
 impl Reply {
-    pub(crate) fn counted_calls(&self) -> u64 {
-        self.calls.iter().filter(|(_, name, _)| name != "respond").count() as u64
+    /// The calls that are the client's to run, all but the answer.
+    pub(crate) fn counted_calls(&self, policy: &Policy) -> u64 {
+        let answers = |name: &str| policy.answer_tool.as_deref() == Some(name);
+        self.calls.iter().filter(|(_, name, _)| !answers(name)).count() as u64
     }
 }
 
 impl Client {
-    pub(crate) fn new(dice: &mut Dice, model: &'static str, turns: Vec<Turn>) -> Self {
-        let mut config = Config::new(Scenario::Scripted(turns));
-        config.piece_bytes = dice.chance(30).then(|| 1 + dice.roll(40) as usize);
+    pub(crate) fn new(case: &Case) -> Self {
+        let manner = &case.manner;
+        let mut config = Config::new(Scenario::Scripted(case.turns.clone()));
+        config.piece_bytes = manner.piece_bytes;
+        config.aliases = case.aliases();
         let tool = |name: &&str| json!({"name": name, "input_schema": {"type": "object"}});
         let mut tools: Vec<Value> = TOOLS.iter().map(tool).collect();
-        if dice.chance(40) {
+        if manner.answer_tool {
             tools.push(tool(&"respond"));
         }
-        let streams = dice.chance(70);
-        let mut head =
-            json!({"model": model, "max_tokens": 8000, "tools": tools, "stream": streams});
-        let adaptive = softland_core::models::capability(None, model).thinking_adaptive;
-        if adaptive && dice.chance(60) {
+        let mut head = json!({
+            "model": case.model, "max_tokens": 8000, "tools": tools, "stream": !manner.whole
+        });
+        // The client knows its model, whoever else does.
+        let rules = softland_core::models::capability(None, case.rules());
+        if manner.thinking && rules.thinking_adaptive {
             head["thinking"] = json!({"type": "adaptive", "display": "summarized"});
         }
-        if dice.chance(40) {
+        if manner.cache {
             head["cache_control"] = json!({"type": "ephemeral"});
         }
         Self {
@@ -87,21 +97,37 @@ impl Client {
             policy: Policy::default(),
             seen: BTreeSet::new(),
             tainted: false,
-            model,
-            streams,
+            model: case.model.clone(),
+            streams: !manner.whole,
             head,
             messages: Vec::new(),
             records: BTreeMap::new(),
             pinned: None,
             governed: Vec::new(),
             vain: 0,
-            shape: dice.roll(4),
+            shape: manner.shape,
             now: 0,
             asked_at: 0,
         }
     }
 
-    pub(crate) fn say(&mut self, text: &str) {
+    /// Somebody asks, or the harness speaks.
+    pub(crate) fn ask(&mut self, ask: &Ask) {
+        match ask {
+            Ask::Say(text, policy) => {
+                self.policy = Policy::clone(policy);
+                let n = self.messages.len();
+                self.say(&format!("{text} ({n})"));
+            }
+            Ask::Remind(text) => {
+                self.seen.insert("went on".to_owned());
+                let text = format!("<system-reminder>{text}</system-reminder>");
+                self.messages.push(json!({"role": "user", "content": text}));
+            }
+        }
+    }
+
+    fn say(&mut self, text: &str) {
         // Without an answer between, it is more of the same question.
         if self.messages.last().is_none_or(|message| message["role"] == "assistant") {
             self.pinned = None;
@@ -113,25 +139,6 @@ impl Client {
     /// The policy that the run under way was begun with.
     pub(crate) fn pinned_policy(&mut self) -> Policy {
         self.pinned.get_or_insert_with(|| self.policy.clone()).clone()
-    }
-
-    /// Goes on after an answer: asks something else under another policy, asks again, or lets the
-    /// harness speak. False: it leaves.
-    pub(crate) fn next_message(&mut self, dice: &mut Dice) -> bool {
-        match dice.roll(4) {
-            0 => return false,
-            1 => {
-                self.seen.insert("went on".to_owned());
-                self.messages.push(json!({"role": "user", "content":
-                    "<system-reminder>go on</system-reminder>"}));
-            }
-            _ => {
-                self.policy = Policy { mode: self.policy.mode, ..hostile::policy(dice) };
-                let n = self.messages.len();
-                self.say(&format!("{} ({n})", dice.pick(&["And then?", "Why?", "What else?"])));
-            }
-        }
-        true
     }
 
     pub(crate) fn resent(&mut self) {
@@ -148,7 +155,7 @@ impl Client {
     /// One request through the session.
     pub(crate) fn turn(&mut self) -> Reply {
         let sent = self.body();
-        let mut context = Context::new(Role::Gateway, self.policy.clone(), None, self.model);
+        let mut context = Context::new(Role::Gateway, self.policy.clone(), None, &self.model);
         context.records = self.records.clone();
         let spent = self.now - self.asked_at;
         context.facts = Facts {
@@ -166,6 +173,7 @@ impl Client {
         let mut out = Out::default();
         let mut exchange = Exchange::begin(sent.clone(), context, &mut out).unwrap();
         let mut upstream: Vec<Vec<u8>> = Vec::new();
+        let mut refused = Vec::new();
         let done = loop {
             match exchange.step() {
                 Step::Done(done) => break done,
@@ -173,35 +181,43 @@ impl Client {
                     let held = anthropic::Request::scan(&body).unwrap().messages.list.len();
                     // Without a tail it is the governed history and nothing else.
                     if upstream.is_empty() && held == self.messages.len() {
-                        self.governed.push((self.messages.len(), body.clone()));
+                        self.governed.push((self.messages.len(), body.to_vec()));
                     }
-                    self.post(&mut exchange, &body, &mut out);
-                    upstream.push(body);
+                    let rung = exchange.rung();
+                    if self.post(&mut exchange, &body, &mut out) == 400 {
+                        refused.push(rung);
+                    }
+                    upstream.push(body.to_vec());
                 }
             }
         };
         self.records = done.records.clone();
         self.note(&out, done.ended.as_ref());
-        let mut reply = read(&out.bytes, self.streams);
-        let hidden = upstream.len() > 1 && done.ended.is_none();
-        self.tainted |= hidden && !reply.calls.is_empty();
-        reply.sent = sent;
-        reply.upstream = upstream;
-        reply.outcome = done.ended.as_ref().map(|ended| ended.outcome);
+        let reading::Response { content, stop, whole, calls } =
+            reading::read(&out.bytes, self.streams);
         self.vain = 0;
+        let outcome = done.ended.as_ref().map(|ended| ended.outcome);
+        let at_limit = done.ended.as_ref().is_some_and(|ended| ended.limit.is_some());
+        let reply =
+            Reply { sent, upstream, refused, content, stop, whole, outcome, at_limit, calls };
+        let calls = reply.counted_calls(&self.pinned_policy());
+        self.tainted |= reply.upstream.len() > 1 && calls > 0;
         reply
     }
 
-    fn post(&mut self, exchange: &mut Exchange, body: &[u8], out: &mut Out) {
+    /// Sends one request and feeds the exchange with what comes back; returns the status.
+    fn post(&mut self, exchange: &mut Exchange, body: &[u8], out: &mut Out) -> u16 {
         self.now += 1000;
         let headers = [("x-api-key", "any"), ("anthropic-version", "2023-06-01")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
         let request = Request { method: "POST", path: "/v1/messages", headers: &headers, body };
         let response = self.sim.respond(self.now, &request);
         if response.status != 200 {
-            return exchange.fail(Failure::Provider, out);
+            exchange.fail(Failure::Provider, out);
+            return response.status;
         }
-        self.note_way(&response.collect().0);
+        let way = reading::way_of_being_empty(&response.collect().0, self.streams);
+        self.seen.extend(way.map(str::to_owned));
         let taken = match response.body {
             Body::Whole { bytes, .. } => exchange.whole(&bytes, out).is_ok(),
             Body::Stream(chunks) => {
@@ -215,28 +231,7 @@ impl Client {
         if !taken {
             exchange.fail(Failure::Provider, out);
         }
-    }
-
-    /// Which way of being empty a response is, if it is.
-    fn note_way(&mut self, bytes: &[u8]) {
-        if bytes.windows(12).any(|part| part == b"event: error") {
-            return;
-        }
-        let reply = read(bytes, self.streams);
-        let says = |block: &Value| {
-            block["type"] == "tool_use"
-                || block["text"].as_str().is_some_and(|text| !text.trim().is_empty())
-        };
-        if !reply.whole || reply.stop != "end_turn" || reply.content.iter().any(says) {
-            return;
-        }
-        let is = |kind: &str| reply.content.iter().any(|block| block["type"] == kind);
-        let way = match reply.content.len() {
-            0 => "no block",
-            _ if is("text") => "blank",
-            _ => "thinking",
-        };
-        self.seen.insert(format!("way {way}"));
+        200
     }
 
     /// Keeps a response in the history, as clients do.
@@ -322,100 +317,4 @@ fn text_of(bytes: &[u8]) -> &str {
 fn messages(body: &[u8]) -> &[u8] {
     let span = anthropic::Request::scan(body).unwrap().messages.span;
     &body[span.start..span.end]
-}
-
-/// A response, read as a client would.
-fn read(bytes: &[u8], streams: bool) -> Reply {
-    let mut reply = Reply {
-        sent: Vec::new(),
-        upstream: Vec::new(),
-        content: Vec::new(),
-        stop: String::new(),
-        whole: false,
-        outcome: None,
-        calls: Vec::new(),
-    };
-    if streams {
-        read_stream(bytes, &mut reply);
-    } else if let Ok(message) = serde_json::from_slice::<Value>(bytes) {
-        reply.content = message["content"].as_array().cloned().unwrap_or_default();
-        reply.stop = message["stop_reason"].as_str().unwrap_or_default().to_owned();
-        reply.whole = true;
-    }
-    for (n, block) in reply.content.iter_mut().enumerate() {
-        if block["type"] == "tool_use" {
-            // What clients do with a provider's mistakes.
-            if block["id"] == "" {
-                block["id"] = json!(format!("call_{n}"));
-            }
-            if !block["input"].is_object() {
-                block["input"] = json!({"INVALID_JSON": block["input"].to_string()});
-            }
-            let text = |key: &str| block[key].as_str().unwrap_or_default().to_owned();
-            reply.calls.push((text("id"), text("name"), block["input"].clone()));
-        }
-    }
-    reply
-}
-
-fn read_stream(bytes: &[u8], reply: &mut Reply) {
-    let text = std::str::from_utf8(bytes).unwrap();
-    let mut json = String::new();
-    let mut open = false;
-    let mut starts = 0;
-    for frame in text.split("\n\n").filter(|frame| !frame.trim().is_empty()) {
-        let data = frame.lines().find_map(|line| line.strip_prefix("data: ")).unwrap_or("{}");
-        // Half an event stands at the end of a stream that was cut, and only there.
-        let Ok(event) = serde_json::from_str::<Value>(data) else { return };
-        assert!(!reply.whole, "something follows the end: {event}");
-        let index = event["index"].as_u64().map(|n| n as usize);
-        match event["type"].as_str().unwrap_or_default() {
-            "message_start" => {
-                starts += 1;
-                assert_eq!(starts, 1, "one head");
-            }
-            "content_block_start" => {
-                assert!(!open && starts == 1, "blocks follow one another: {text}");
-                assert_eq!(index, Some(reply.content.len()), "indexes count: {text}");
-                open = true;
-                json.clear();
-                reply.content.push(event["content_block"].clone());
-            }
-            "content_block_delta" => {
-                assert!(open, "a delta without its block: {text}");
-                assert_eq!(index, Some(reply.content.len() - 1));
-                let block = reply.content.last_mut().unwrap();
-                let delta = &event["delta"];
-                let add = |block: &mut Value, key: &str| {
-                    let more = delta[key].as_str().unwrap();
-                    block[key] = json!(block[key].as_str().unwrap_or_default().to_owned() + more);
-                };
-                match delta["type"].as_str().unwrap() {
-                    "text_delta" => add(block, "text"),
-                    "thinking_delta" => add(block, "thinking"),
-                    "signature_delta" => add(block, "signature"),
-                    "input_json_delta" => json.push_str(delta["partial_json"].as_str().unwrap()),
-                    other => panic!("unknown delta {other}"),
-                }
-            }
-            "content_block_stop" => {
-                assert!(open, "an end without its block: {text}");
-                open = false;
-                if !json.trim().is_empty() {
-                    let block = reply.content.last_mut().unwrap();
-                    block["input"] = serde_json::from_str(&json)
-                        .ok()
-                        .filter(Value::is_object)
-                        .unwrap_or_else(|| json!({"INVALID_JSON": json}));
-                }
-            }
-            "message_delta" => {
-                assert!(!open, "the message ends within a block: {text}");
-                let stop = event["delta"]["stop_reason"].as_str();
-                reply.stop = stop.unwrap_or_default().to_owned();
-            }
-            "message_stop" => reply.whole = true,
-            _ => {}
-        }
-    }
 }

@@ -4,6 +4,8 @@
 use softland_session::core::policy::{KEYS, Policy, Value};
 use softland_sim::{Fault, Part, Stop, Turn};
 
+use super::case::Manner;
+
 /// What the thinking of the hostile model says; it must never be in an answer.
 pub(crate) const THOUGHT: &str = "secret-thought";
 
@@ -19,6 +21,9 @@ pub(crate) const MODELS: &[&str] = &[
     "claude-haiku-4-5",
     "claude-fable-5-1",
 ];
+
+/// A model that no table lists.
+pub(crate) const UNLISTED: &str = "mystery-7-large";
 
 /// Numbers from a seed (SplitMix64).
 #[derive(Clone, Debug)]
@@ -47,8 +52,8 @@ impl Dice {
 }
 
 /// What a model is like in one case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mood {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mood {
     Wild,
     Looping,
     Cycling,
@@ -81,7 +86,7 @@ const MOODS: &[Mood] = &[
 pub(crate) const TOOLS: &[&str] = &["grep", "read_file", "write_file", "wait", "custom", "broken"];
 
 /// The turns of a hostile model.
-pub(crate) fn script(dice: &mut Dice) -> (Mood, Vec<Turn>) {
+pub(crate) fn script(dice: &mut Dice) -> Vec<Turn> {
     let mood = dice.pick(MOODS);
     let length = match mood {
         Mood::Cycling => 6 + dice.roll(13),
@@ -93,7 +98,7 @@ pub(crate) fn script(dice: &mut Dice) -> (Mood, Vec<Turn>) {
     if dice.chance(30) {
         turns.push(Turn::say("done, this is the answer"));
     }
-    (mood, turns)
+    turns
 }
 
 fn turn(dice: &mut Dice, mood: Mood, n: u64, base: u64) -> Turn {
@@ -174,7 +179,7 @@ fn wild_turn(dice: &mut Dice, mut parts: Vec<Part>) -> Turn {
         6 => Some(Stop::ContextWindow),
         _ => None,
     };
-    let fault = match dice.roll(30) {
+    let fault = match dice.roll(16) {
         0 => Some(Fault::Http { status: dice.pick(&[429, 500, 503, 529]), retry_after: None }),
         1 => Some(Fault::ErrorEvent { after: dice.roll(8) as usize }),
         2 => Some(Fault::Cut { after: dice.roll(8) as usize }),
@@ -211,15 +216,32 @@ fn wild_part(dice: &mut Dice) -> Part {
     }
 }
 
-/// The same turns with ids as a provider gives them: a gateway passes ids on as they are, and a
-/// client with two calls of one id in its history is refused whatever a gateway does.
-pub(crate) fn with_own_ids(mut turns: Vec<Turn>) -> Vec<Turn> {
-    for part in turns.iter_mut().flat_map(|turn| &mut turn.parts) {
-        if let Part::Tool { id, .. } = part {
-            *id = None;
+/// A model's id, and the listed one whose rules it has if no table lists it.
+pub(crate) fn model(dice: &mut Dice) -> (String, Option<String>) {
+    let listed = dice.pick(MODELS).to_owned();
+    if dice.chance(15) { (UNLISTED.to_owned(), Some(listed)) } else { (listed, None) }
+}
+
+/// A client of any kind.
+pub(crate) fn manner(dice: &mut Dice, requests: u64) -> Manner {
+    let mut manner = Manner {
+        thinking: dice.chance(55),
+        whole: dice.chance(30),
+        answer_tool: dice.chance(60),
+        cache: dice.chance(40),
+        shape: dice.roll(4),
+        piece_bytes: dice.chance(30).then(|| 1 + dice.roll(40) as usize),
+        ..Manner::default()
+    };
+    for request in 0..requests {
+        if dice.chance(2) {
+            manner.vain.insert(request, 1 + dice.roll(5));
+        }
+        if dice.chance(5) {
+            manner.lost.insert(request);
         }
     }
-    turns
+    manner
 }
 
 /// A policy of any kind. Every value goes through the reader that users' values go through.
@@ -255,7 +277,7 @@ pub(crate) fn policy(dice: &mut Dice) -> Policy {
     set("countdown_from", Value::Float(dice.roll(11) as f64 / 10.0));
     set("batch", text(dice.pick(&["first", "all", "none"])));
     set("landing", text(dice.pick(&["auto", "auto", "auto", "ask", "none", "respond", "stop"])));
-    if dice.chance(15) {
+    if dice.chance(20) {
         set("answer_tool", text("respond"));
     }
     set("empty_limit", int(dice.roll(5)));

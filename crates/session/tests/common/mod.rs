@@ -6,5 +6,8 @@
     reason = "in test helpers to panic is to fail the test"
 )]
 
+pub(crate) mod case;
 pub(crate) mod client;
 pub(crate) mod hostile;
+pub(crate) mod reading;
+pub(crate) mod seeds;

@@ -31,7 +31,10 @@ const SYSTEM: &[&str] = &["tool_addition", "tool_removal"];
 
 const TOOL_CHANGES: &str = "mid-conversation-tool-changes-2026-07-01";
 const CLEAR_AT: &str = "mid-conversation-system-clear-at-2026-08-21";
-const MESSAGE_CONFIG: &str = "mid-conversation-output-config-2026-07-01";
+/// The documented beta, and the one under which Claude Code 2.1.330 sends the same field: refused,
+/// it drops beta and field together, so they belong together.
+const MESSAGE_CONFIG: [&str; 2] =
+    ["mid-conversation-output-config-2026-07-01", "per-turn-control-2026-07-01"];
 
 /// Fields of the blocks whose fields are all known.
 const FIELDS: &[(&str, &[&str])] = &[
@@ -68,7 +71,7 @@ fn one_message(request: &Request<'_>, message: &Json, at: usize) -> Checked {
         let allowed = match (key.as_str(), role) {
             ("role" | "content", _) => true,
             ("clear_at", "system") => request.beta(CLEAR_AT),
-            ("output_config", "system") => request.beta(MESSAGE_CONFIG),
+            ("output_config", "system") => MESSAGE_CONFIG.iter().any(|beta| request.beta(beta)),
             _ => false,
         };
         if !allowed {

@@ -74,8 +74,10 @@ pub(super) struct Client {
     calls: u32,
     /// The block that has begun and not ended: its index, and whether it is text.
     open: Option<(u32, bool)>,
-    /// Shown blocks of a client that does not stream.
+    /// Shown blocks of the responses that have ended.
     blocks: Vec<Block>,
+    /// How many of them came before the response under way.
+    before: usize,
     original: Option<Vec<u8>>,
 }
 
@@ -92,8 +94,25 @@ impl Client {
             calls: 0,
             open: None,
             blocks: Vec::new(),
+            before: 0,
             original: None,
         }
+    }
+
+    /// The next response begins.
+    pub(super) fn mark(&mut self) {
+        self.before = self.blocks.len();
+    }
+
+    /// The kinds of the blocks shown before it, as letters (`KeptTail::shown`).
+    pub(super) fn shown_before(&self) -> String {
+        let letters = self.blocks.iter().take(self.before).map(|block| match block {
+            Block::Text { .. } => 't',
+            Block::Thinking { .. } | Block::Redacted { .. } => 'k',
+            Block::ToolUse { .. } => 'c',
+            Block::Other { .. } => 'o',
+        });
+        letters.collect()
     }
 
     pub(super) fn has_shown(&self) -> bool {
@@ -101,7 +120,7 @@ impl Client {
     }
 
     pub(super) fn is_stuck(&self) -> bool {
-        self.streams && self.open.is_some_and(|(_, text)| !text)
+        self.streams && (self.calls > 0 || self.open.is_some_and(|(_, text)| !text))
     }
 
     /// Ends a text that was cut, so that something can follow it.

@@ -1,0 +1,295 @@
+//! What a gateway is told: typed, checked and complete. Whoever reads files, flags and variables
+//! fills it in; a reload hands over a new one.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use softland_session::core::models::{self, Model, Price};
+use softland_session::core::policy::Policy;
+
+use crate::secret::Secret;
+
+/// Everything a gateway is told.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where it listens; port 0 is a free one.
+    pub listen: SocketAddr,
+    /// Values of `Host` that are served beside the listen address and loopback names.
+    pub allowed_hosts: Vec<String>,
+    /// The admin pages and their API.
+    pub admin: Admin,
+    /// What a client must show (as `x-api-key` or bearer) where the gateway holds a provider's
+    /// key; `None`: the client's own credentials pass through.
+    pub client_tokens: Option<Vec<Secret>>,
+    /// Providers by name: `anthropic` serves `/v1/messages`, `openai` the two others,
+    /// `/to/NAME/…` reaches any.
+    pub upstreams: BTreeMap<String, Upstream>,
+    /// Prices of the configuration, before the built-in table.
+    pub prices: Prices,
+    /// Policies of the configuration by name.
+    pub policies: BTreeMap<String, Policy>,
+    /// Which model goes where; the first that matches.
+    pub routes: Vec<Route>,
+    /// The policy of every request, whatever a route or a header says (`wrap`'s flags).
+    pub forced_policy: Option<Policy>,
+    /// Requests that cannot be metered pass under a cost limit.
+    pub allow_unmetered: bool,
+    /// The ledger's file; `None`: off.
+    pub ledger: Option<PathBuf>,
+    /// Whether the ledger keeps whole contents, or digests of them.
+    pub ledger_full: bool,
+    /// How long the ledger keeps a run.
+    pub retention: Option<Duration>,
+    /// The event log.
+    pub log: LogSettings,
+    /// Bounds on what clients send and how long things take.
+    pub limits: Limits,
+}
+
+/// The admin pages and API.
+#[derive(Clone, Debug, Default)]
+pub struct Admin {
+    /// An address of their own.
+    pub listen: Option<SocketAddr>,
+    /// What changes need, and reads from beyond loopback too. `None`: a random one, printed.
+    pub token: Option<Secret>,
+}
+
+/// A provider.
+#[derive(Clone, Debug)]
+pub struct Upstream {
+    /// Where it is.
+    pub base_url: BaseUrl,
+    /// Its key; `None`: the client's own credentials pass through.
+    pub key: Option<Secret>,
+}
+
+/// What a provider speaks, where that matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// Anthropic's Messages.
+    Anthropic,
+    /// OpenAI's Chat Completions and Responses.
+    OpenAi,
+}
+
+/// `[[route]]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// A model's name; `*` stands for any characters.
+    pub model: String,
+    /// The policy of its runs.
+    pub policy: Option<String>,
+    /// The upstream it goes to.
+    pub upstream: Option<String>,
+}
+
+impl Route {
+    /// Whether this route is for that model.
+    #[must_use]
+    pub fn matches(&self, model: &str) -> bool {
+        fits(self.model.as_bytes(), model.as_bytes())
+    }
+}
+
+/// `*` in a pattern is any run of bytes.
+fn fits(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut p, mut t) = (0, 0);
+    // Where to go on when what follows the newest star does not fit.
+    let mut star: Option<(usize, usize)> = None;
+    while t < text.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                star = Some((p + 1, t));
+                p += 1;
+            }
+            Some(byte) if text.get(t) == Some(byte) => {
+                p += 1;
+                t += 1;
+            }
+            _ => {
+                let Some((after, from)) = star else { return false };
+                star = Some((after, from + 1));
+                (p, t) = (after, from + 1);
+            }
+        }
+    }
+    pattern.iter().skip(p).all(|byte| *byte == b'*')
+}
+
+/// The event log.
+#[derive(Clone, Debug, Default)]
+pub struct LogSettings {
+    /// Its file; none: no event log.
+    pub events: Option<PathBuf>,
+}
+
+/// Bounds on what clients send and how long things take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of a governed request body, unpacked.
+    pub body: usize,
+    /// Connections at a time.
+    pub connections: usize,
+    /// Time for a request's head.
+    pub head_time: Duration,
+    /// Time for a request's body.
+    pub body_time: Duration,
+    /// Time for a connection to an upstream, TLS included.
+    pub connect: Duration,
+    /// Time from a request to the head of its response.
+    pub first_byte: Duration,
+    /// Time between two pieces of a response.
+    pub idle: Duration,
+    /// Time that requests under way have when the gateway is stopped.
+    pub drain: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            // Anthropic takes 32 MB, and base64 in other encodings less.
+            body: 64 << 20,
+            connections: 10_000,
+            head_time: Duration::from_secs(10),
+            body_time: Duration::from_secs(60),
+            connect: Duration::from_secs(10),
+            // A response that is not streamed comes when it is whole; vendors' SDKs wait 10 min.
+            first_byte: Duration::from_secs(600),
+            idle: Duration::from_secs(120),
+            drain: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Prices of a configuration, over the built-in table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Prices(Vec<(String, Price)>);
+
+impl Prices {
+    /// These rows, the first of a name winning.
+    #[must_use]
+    pub fn new(rows: Vec<(String, Price)>) -> Self {
+        Self(rows)
+    }
+
+    /// What so much input of a model is billed at, at the dearest; `None` where it is not known.
+    #[must_use]
+    pub fn of(&self, provider: Option<&str>, model: &str, input: u64) -> Option<Price> {
+        let own = self.0.iter().find(|(name, _)| name == model).map(|(_, price)| *price);
+        own.or_else(|| models::find(provider, model).map(|row: &Model| row.dearest(input)))
+    }
+}
+
+/// Where a provider is: an origin and perhaps a path, joined once with what a client asks for.
+#[derive(Clone, PartialEq, Eq)]
+pub struct BaseUrl {
+    /// Scheme, host, port and path, without a slash or `/v1` at its end.
+    base: String,
+}
+
+impl BaseUrl {
+    /// Takes a base URL with or without `/v1` or a slash at its end.
+    ///
+    /// # Errors
+    /// When it is no `http` or `https` URL with a host, or has credentials, a query or a fragment.
+    pub fn parse(text: &str) -> Result<Self, BaseUrlProblem> {
+        let url = reqwest::Url::parse(text.trim()).map_err(|_| BaseUrlProblem::NotAUrl)?;
+        if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+            return Err(BaseUrlProblem::NotAUrl);
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(BaseUrlProblem::Credentials);
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(BaseUrlProblem::Query);
+        }
+        let text = url.as_str().trim_end_matches('/');
+        let base = text.strip_suffix("/v1").unwrap_or(text).trim_end_matches('/').to_owned();
+        Ok(Self { base })
+    }
+
+    /// The URL for a path that begins with `/v1/` (and its query).
+    #[must_use]
+    pub fn join(&self, path_and_query: &str) -> String {
+        [&self.base, path_and_query].concat()
+    }
+}
+
+impl fmt::Display for BaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.base)
+    }
+}
+
+impl fmt::Debug for BaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BaseUrl({})", self.base)
+    }
+}
+
+/// Why a text is no base URL. It does not repeat the text: people paste keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BaseUrlProblem {
+    /// No `http://` or `https://` URL with a host.
+    NotAUrl,
+    /// A user or a password in it.
+    Credentials,
+    /// A query or a fragment in it.
+    Query,
+}
+
+impl fmt::Display for BaseUrlProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotAUrl => "must be an http:// or https:// URL with a host",
+            Self::Credentials => "may not carry a user or a password; use api_key_env",
+            Self::Query => "may not have a query or a fragment",
+        })
+    }
+}
+
+impl std::error::Error for BaseUrlProblem {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base_urls_are_joined_once() {
+        for (base, joined) in [
+            ("https://api.anthropic.com", "https://api.anthropic.com/v1/messages"),
+            ("https://api.anthropic.com/", "https://api.anthropic.com/v1/messages"),
+            ("https://api.anthropic.com/v1", "https://api.anthropic.com/v1/messages"),
+            ("https://api.anthropic.com/v1/", "https://api.anthropic.com/v1/messages"),
+            ("http://127.0.0.1:9/a/b", "http://127.0.0.1:9/a/b/v1/messages"),
+        ] {
+            let base = BaseUrl::parse(base).expect("a URL");
+            assert_eq!(base.join("/v1/messages"), joined);
+        }
+        assert_eq!(BaseUrl::parse("ftp://x"), Err(BaseUrlProblem::NotAUrl));
+        assert_eq!(BaseUrl::parse("sk-ant-key"), Err(BaseUrlProblem::NotAUrl));
+        assert_eq!(BaseUrl::parse("http://a:b@x"), Err(BaseUrlProblem::Credentials));
+        assert_eq!(BaseUrl::parse("http://x/?a=b"), Err(BaseUrlProblem::Query));
+    }
+
+    #[test]
+    fn a_star_stands_for_any_characters() {
+        for (pattern, model, fit) in [
+            ("claude-*", "claude-opus-5-5", true),
+            ("claude-*", "gpt-6", false),
+            ("*", "", true),
+            ("*-mini", "gpt-6-mini", true),
+            ("*-mini", "gpt-6-mini-x", false),
+            ("a*b*c", "aXbYbZc", true),
+            ("a*b*c", "aXbYbZ", false),
+            ("exact", "exact", true),
+        ] {
+            let route = Route { model: pattern.to_owned(), policy: None, upstream: None };
+            assert_eq!(route.matches(model), fit, "{pattern} {model}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What is kept: the beginnings and ends of runs, the requests sent for them, and what happened.
+
+use softland_core::{Ended, NanoUsd};
+
+/// One thing worth keeping. Times are milliseconds since 1970.
+#[derive(Clone, Debug)]
+pub enum Record {
+    /// A run was met for the first time.
+    RunStart(RunStart),
+    /// A request was sent upstream, or answered without.
+    Request(Request),
+    /// A signal, an intervention, or another event of a run.
+    Event(Event),
+    /// A run ended.
+    RunEnd(RunEnd),
+}
+
+/// The beginning of a run.
+#[derive(Clone, Debug)]
+pub struct RunStart {
+    /// When.
+    pub at: u64,
+    /// The run.
+    pub run: String,
+    /// What shares money with it.
+    pub session: String,
+    /// The agent within the session, where the client names one.
+    pub agent: Option<String>,
+    /// The run that a later request of an ended run goes on from.
+    pub continues: Option<String>,
+    /// The model.
+    pub model: String,
+    /// The policy's name.
+    pub policy: String,
+    /// The client, as its `user-agent` names it.
+    pub client: Option<String>,
+}
+
+/// One request.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// When it came.
+    pub at: u64,
+    /// The gateway's own id of the client's request.
+    pub id: String,
+    /// The run; `None` where it belongs to none.
+    pub run: Option<String>,
+    /// What shares money with it.
+    pub session: Option<String>,
+    /// The turn of the run, 1 the first.
+    pub turn: u64,
+    /// The upstream's name.
+    pub upstream: String,
+    /// The path, without its query.
+    pub path: String,
+    /// The model, where the request names one.
+    pub model: Option<String>,
+    /// The landing rung or hidden kind, where it was not the client's own turn.
+    pub rung: Option<String>,
+    /// The upstream's status; `None` where none came.
+    pub status: Option<u16>,
+    /// Uncached input tokens.
+    pub input: u64,
+    /// Output tokens.
+    pub output: u64,
+    /// Tokens read from the prompt cache.
+    pub cache_read: u64,
+    /// Tokens written to it.
+    pub cache_write: u64,
+    /// What it cost; `None` where the model has no known price.
+    pub cost: Option<NanoUsd>,
+    /// From the request's arrival to the end of its response, in milliseconds.
+    pub millis: u64,
+    /// Why it could not be metered or governed, where that is so.
+    pub remark: Option<String>,
+    /// What was sent upstream, where whole contents are kept.
+    pub content: Option<Vec<u8>>,
+}
+
+/// Something that happened in a run: the event's name and its fields as JSON text.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// When.
+    pub at: u64,
+    /// The run.
+    pub run: String,
+    /// The turn, 1 the first.
+    pub turn: u64,
+    /// The event's name (contract §7).
+    pub event: &'static str,
+    /// Its further fields, a JSON object.
+    pub fields: String,
+}
+
+/// The end of a run.
+#[derive(Clone, Debug)]
+pub struct RunEnd {
+    /// When.
+    pub at: u64,
+    /// The run.
+    pub run: String,
+    /// How it ended.
+    pub ended: Ended,
+    /// Whether the answer is softland's own.
+    pub local: bool,
+    /// The answer, where whole contents are kept.
+    pub answer: Option<String>,
+    /// Turns.
+    pub turns: u64,
+    /// Tool calls.
+    pub tool_calls: u64,
+    /// Uncached input tokens of the run.
+    pub input: u64,
+    /// Output tokens.
+    pub output: u64,
+    /// Tokens read from the prompt cache.
+    pub cache_read: u64,
+    /// Tokens written to it.
+    pub cache_write: u64,
+    /// What it cost; `None` where that is not known.
+    pub cost: Option<NanoUsd>,
+}

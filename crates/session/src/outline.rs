@@ -1,0 +1,180 @@
+//! What a request says of whose it is and how large it may become, before its history is read.
+//!
+//! It decides nothing: who keeps a store finds a conversation again by what is here.
+
+use softland_core::{Digest, tables};
+use softland_wire::anthropic::{
+    BlockKind, Content, Request, RequestMessage, ResultContent, Role, ThinkingMode,
+};
+
+/// A call id that is shorter, or has no digit, is a backend's counter: it comes again elsewhere.
+const TELLING_ID: usize = 12;
+
+/// The outline of one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outline {
+    /// The digest of its first user message.
+    pub first: Digest,
+    /// Whether that message is the summary of a compacted history.
+    pub summary: bool,
+    /// The digest of all of its messages.
+    pub here: Digest,
+    /// Its model turns, in order.
+    pub answered: Vec<Answered>,
+    /// The digest of its tools' names.
+    pub tools: Digest,
+    /// Whether it declares tools or carries results of any.
+    pub uses_tools: bool,
+    /// Whether it carries more than text: images, documents, what is not known.
+    pub media: bool,
+    /// Whether a cache mark asks for the hour.
+    pub hour: bool,
+    /// Thinking tokens that it asks for within its output.
+    pub thinking_budget: u64,
+}
+
+/// One model turn of a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Answered {
+    /// The digest of all messages before it.
+    pub before: Digest,
+    /// The digest of its call ids, where they tell it from every other turn.
+    pub calls: Option<Digest>,
+}
+
+impl Outline {
+    /// The outline of a request. Cache marks, thinking, the order of blocks within a message, and
+    /// whether a text stands alone or in a list make no difference.
+    #[must_use]
+    pub fn of(request: &Request<'_>) -> Self {
+        let list = &request.messages.list;
+        let mut outline = Self::empty(request);
+        let mut chain = Digest::EMPTY;
+        for message in list {
+            match message.role {
+                Role::User => {
+                    let digest = digest(request, message);
+                    if chain == Digest::EMPTY {
+                        outline.first = digest;
+                        outline.summary = is_summary(message);
+                    }
+                    chain = chain.then(Digest::of(b"user")).then(digest);
+                }
+                Role::Assistant => {
+                    let calls = telling(ids(message));
+                    outline.answered.push(Answered { before: chain, calls });
+                    chain = chain.then(Digest::of(b"assistant")).then(digest(request, message));
+                }
+                // A client may write these anew each time.
+                Role::System | Role::Other => {}
+            }
+            outline.look(message);
+        }
+        outline.here = chain;
+        outline
+    }
+
+    /// What a response's calls will be known by in later histories.
+    #[must_use]
+    pub fn calls_of(ids: &[&str]) -> Option<Digest> {
+        telling(ids.iter().map(|id| (*id).to_owned()).collect())
+    }
+
+    fn empty(request: &Request<'_>) -> Self {
+        let tools = request.tools.as_ref().map(|tools| tools.list.as_slice()).unwrap_or_default();
+        let names = tools
+            .iter()
+            .fold(Digest::EMPTY, |sum, tool| sum.with(Digest::of(tool.name.raw().as_bytes())));
+        let thinking_budget = match request.thinking.mode {
+            ThinkingMode::Enabled { budget } => budget,
+            _ => 0,
+        };
+        Self {
+            first: Digest::EMPTY,
+            summary: false,
+            here: Digest::EMPTY,
+            answered: Vec::new(),
+            tools: names,
+            uses_tools: !tools.is_empty(),
+            media: false,
+            // Wherever it stands: a text that says so makes the bound dearer, never too low.
+            hour: request.text.contains("\"1h\""),
+            thinking_budget,
+        }
+    }
+
+    fn look(&mut self, message: &RequestMessage<'_>) {
+        let Content::Blocks { blocks, .. } = &message.content else { return };
+        for block in blocks {
+            match &block.kind {
+                BlockKind::ToolResult(result) => {
+                    self.uses_tools = true;
+                    if let ResultContent::Parts { parts, .. } = &result.content {
+                        self.media |= parts.iter().any(|part| part.text.is_none());
+                    }
+                }
+                BlockKind::Other { .. } => self.media = true,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The digest of a message, whatever the order of its blocks.
+fn digest(request: &Request<'_>, message: &RequestMessage<'_>) -> Digest {
+    let text = |raw: &str| Digest::of(b"text").then(Digest::of(raw.as_bytes()));
+    match &message.content {
+        Content::Text(said, _) => Digest::EMPTY.with(text(said.raw())),
+        Content::Blocks { blocks, .. } => blocks.iter().fold(Digest::EMPTY, |sum, block| {
+            sum.with(match &block.kind {
+                BlockKind::Text { text: said, .. } => text(said.raw()),
+                BlockKind::ToolUse { id, name, input, .. } => Digest::of(id.raw().as_bytes())
+                    .then(Digest::of(name.raw().as_bytes()))
+                    .then(Digest::of(input.of(request.text).as_bytes())),
+                BlockKind::ToolResult(result) => {
+                    Digest::of(result.tool_use_id.raw().as_bytes()).then(said(&result.content))
+                }
+                BlockKind::Thinking | BlockKind::RedactedThinking => return sum,
+                // Its bytes may carry a cache mark that moves on.
+                BlockKind::Other { kind } => Digest::of(kind.raw().as_bytes()),
+            })
+        }),
+    }
+}
+
+fn said(content: &ResultContent<'_>) -> Digest {
+    match content {
+        ResultContent::Absent(_) => Digest::EMPTY,
+        ResultContent::Text(text, _) => Digest::EMPTY.then(Digest::of(text.raw().as_bytes())),
+        ResultContent::Parts { parts, .. } => parts.iter().fold(Digest::EMPTY, |sum, part| {
+            let of = part.text.map_or(part.kind, |(text, _)| text);
+            sum.then(Digest::of(of.raw().as_bytes()))
+        }),
+    }
+}
+
+fn ids(message: &RequestMessage<'_>) -> Vec<String> {
+    let Content::Blocks { blocks, .. } = &message.content else { return Vec::new() };
+    let ids = blocks.iter().filter_map(|block| match &block.kind {
+        BlockKind::ToolUse { id, server: false, .. } => Some(id.unescape().into_owned()),
+        _ => None,
+    });
+    ids.collect()
+}
+
+fn telling(ids: Vec<String>) -> Option<Digest> {
+    let tells =
+        |id: &String| id.len() >= TELLING_ID && id.bytes().any(|byte| byte.is_ascii_digit());
+    (!ids.is_empty() && ids.iter().all(tells))
+        .then(|| ids.iter().fold(Digest::EMPTY, |sum, id| sum.with(Digest::of(id.as_bytes()))))
+}
+
+fn is_summary(message: &RequestMessage<'_>) -> bool {
+    match &message.content {
+        Content::Text(text, _) => tables::is_compaction_summary(&text.unescape()),
+        Content::Blocks { blocks, .. } => blocks.iter().any(|block| match &block.kind {
+            BlockKind::Text { text, .. } => tables::is_compaction_summary(&text.unescape()),
+            _ => false,
+        }),
+    }
+}

@@ -1,0 +1,44 @@
+//! What a transcript cannot show and a store remembers of it, beside the runs' records. It comes
+//! in as values and goes out as values; whose store it is, and how long it keeps them, is not
+//! known here.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use softland_core::{Digest, Used};
+
+/// What a store remembers of one conversation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Remembered {
+    /// Messages that stood behind a history and are sent again, by their place.
+    pub tails: BTreeMap<Digest, KeptTail>,
+    /// Tool results as they were when they were first sent, by their place.
+    pub results: BTreeMap<Digest, Seen>,
+    /// What was used before the history was compacted into its first message.
+    pub carried: Option<Used>,
+}
+
+/// A nudge or a refusal that led to calls (`governing.md` §1): the client never saw it, and what
+/// follows it in the history was answered behind it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptTail {
+    /// The blocks that the client was shown before the tail, which stand in the tail: one letter
+    /// each, `k` for thinking, `t` for text, `c` for a call, `o` for any other.
+    pub shown: String,
+    /// The tail's messages, JSON objects with commas between.
+    pub messages: String,
+}
+
+/// A tool result's identity at first sight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// Of its content.
+    pub digest: Digest,
+    /// Its length in characters.
+    pub chars: u64,
+}
+
+/// The place of what carries this id behind a history.
+pub(crate) fn place_of(place: Digest, id: &str) -> Digest {
+    place.then(Digest::of(id.as_bytes()))
+}

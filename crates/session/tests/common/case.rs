@@ -1,0 +1,372 @@
+//! A case of the adversaries as data: which model, what it says turn by turn, who asks it what
+//! under which policies, and what the client is like. A driver needs nothing else, so that a case
+//! that failed once stays the same however the generator changes.
+//!
+//! As JSON, with everything left out that is as usual:
+//!
+//! ```json
+//! {"about": "what went wrong", "meets": ["rung ask"],
+//!  "model": "claude-opus-5", "rules_of": "the listed id an unlisted model has the rules of",
+//!  "client": {"thinking": true, "whole": true, "answer_tool": true, "cache": true, "shape": 1,
+//!             "piece_bytes": 7, "vain": {"2": 1}, "lost": [4]},
+//!  "asks": [{"say": "What is it?", "policy": {"turns_limit": 2}}, {"remind": "go on"}],
+//!  "turns": [{"parts": [{"thinking": "hm"}, {"redacted": true}, {"text": "so"},
+//!                       {"call": "grep", "id": "twice", "input": "{\"a\":1}"},
+//!                       {"server_call": "web_search", "input": "{}"},
+//!                       {"server_result": "web_search_tool_result", "content": "[]"}],
+//!             "stop": "max_tokens", "lawless": true, "first_delay_ms": 10, "delta_delay_ms": 1,
+//!             "status": 529, "retry_after": 1, "error_after": 3, "cut_after": 3}]}
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+use softland_session::core::policy::Policy;
+use softland_sim::{Fault, Part, Stop, Turn};
+
+/// One case.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Case {
+    /// What once went wrong in it.
+    pub(crate) about: String,
+    /// What a driver must note of it, or it is no longer the case that it was.
+    pub(crate) meets: Vec<String>,
+    /// The model's id.
+    pub(crate) model: String,
+    /// The listed model whose rules it has, where no table lists it.
+    pub(crate) rules_of: Option<String>,
+    pub(crate) manner: Manner,
+    pub(crate) asks: Vec<Ask>,
+    pub(crate) turns: Vec<Turn>,
+}
+
+/// What the client is like. The loop knows `thinking` and `piece_bytes` alone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Manner {
+    /// It asks for visible thinking where the model has it.
+    pub(crate) thinking: bool,
+    /// It takes whole responses instead of streams.
+    pub(crate) whole: bool,
+    /// It declares the tool `respond`.
+    pub(crate) answer_tool: bool,
+    /// It marks its requests for the cache.
+    pub(crate) cache: bool,
+    /// How it writes results: as a string, as a part, as two.
+    pub(crate) shape: u64,
+    /// Streams come in pieces of that many bytes.
+    pub(crate) piece_bytes: Option<usize>,
+    /// Request by number: how often the store says that its context was answered in vain.
+    pub(crate) vain: BTreeMap<u64, u64>,
+    /// Numbers of the requests whose response is lost on the way, so that they are sent again.
+    pub(crate) lost: BTreeSet<u64>,
+}
+
+/// How a run begins, or goes on after an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Ask {
+    /// Somebody asks, under a policy.
+    Say(String, Box<Policy>),
+    /// The harness speaks; no human does.
+    Remind(String),
+}
+
+impl Case {
+    /// The listed model whose rules hold.
+    pub(crate) fn rules(&self) -> &str {
+        self.rules_of.as_deref().unwrap_or(&self.model)
+    }
+
+    /// What the simulator calls the unlisted model, if it is one.
+    pub(crate) fn aliases(&self) -> Vec<(String, String)> {
+        self.rules_of.iter().map(|listed| (self.model.clone(), listed.clone())).collect()
+    }
+
+    /// The same case with ids as a provider gives them: a gateway passes ids on as they are, and a
+    /// client with two calls of one id in its history is refused whatever a gateway does.
+    pub(crate) fn with_own_ids(mut self) -> Self {
+        for part in self.turns.iter_mut().flat_map(|turn| &mut turn.parts) {
+            if let Part::Tool { id, .. } = part {
+                *id = None;
+            }
+        }
+        self
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        let mut case = Map::new();
+        put(&mut case, "about", json!(self.about), self.about.is_empty());
+        put(&mut case, "meets", json!(self.meets), self.meets.is_empty());
+        case.insert("model".to_owned(), json!(self.model));
+        put(&mut case, "rules_of", json!(self.rules_of), self.rules_of.is_none());
+        put(&mut case, "client", self.manner.to_json(), self.manner == Manner::default());
+        case.insert("asks".to_owned(), self.asks.iter().map(Ask::to_json).collect());
+        case.insert("turns".to_owned(), self.turns.iter().map(turn_to_json).collect());
+        Value::Object(case)
+    }
+
+    /// The same, a line for each question and each turn.
+    pub(crate) fn to_text(&self) -> String {
+        let Value::Object(case) = self.to_json() else { return String::new() };
+        let lines = |list: &Value| {
+            let items = list.as_array().map(Vec::as_slice).unwrap_or_default();
+            items.iter().map(|item| format!("\n    {item}")).collect::<Vec<_>>().join(",")
+        };
+        let fields = case.iter().map(|(key, value)| match key.as_str() {
+            "asks" | "turns" => format!("  \"{key}\": [{}\n  ]", lines(value)),
+            _ => format!("  \"{key}\": {value}"),
+        });
+        format!("{{\n{}\n}}\n", fields.collect::<Vec<_>>().join(",\n"))
+    }
+
+    /// Reads a case.
+    ///
+    /// # Errors
+    /// Says what is not as it should be.
+    pub(crate) fn from_json(value: &Value) -> Result<Self, String> {
+        let mut case = Fields::of(value)?;
+        let read = Self {
+            about: case.text("about")?.unwrap_or_default(),
+            meets: case
+                .list("meets", |item| item.as_str().map(str::to_owned).ok_or_else(|| not(item)))?,
+            model: case.text("model")?.ok_or("a case has a `model`")?,
+            rules_of: case.text("rules_of")?,
+            manner: Manner::from_json(&case.take("client").unwrap_or_else(|| json!({})))?,
+            asks: case.list("asks", Ask::from_json)?,
+            turns: case.list("turns", turn_from_json)?,
+        };
+        match read.asks.first() {
+            Some(Ask::Say(..)) => case.done(read),
+            _ => Err("a case begins with somebody who asks".to_owned()),
+        }
+    }
+}
+
+impl Manner {
+    fn to_json(&self) -> Value {
+        let mut manner = Map::new();
+        let flags = [
+            ("thinking", self.thinking),
+            ("whole", self.whole),
+            ("answer_tool", self.answer_tool),
+            ("cache", self.cache),
+        ];
+        for (key, set) in flags {
+            put(&mut manner, key, json!(set), !set);
+        }
+        put(&mut manner, "shape", json!(self.shape), self.shape == 0);
+        put(&mut manner, "piece_bytes", json!(self.piece_bytes), self.piece_bytes.is_none());
+        let vain = self.vain.iter().map(|(at, times)| (at.to_string(), json!(times)));
+        put(&mut manner, "vain", Value::Object(vain.collect()), self.vain.is_empty());
+        put(&mut manner, "lost", json!(self.lost), self.lost.is_empty());
+        Value::Object(manner)
+    }
+
+    fn from_json(value: &Value) -> Result<Self, String> {
+        let mut manner = Fields::of(value)?;
+        let mut vain = BTreeMap::new();
+        if let Some(given) = manner.take("vain") {
+            for (at, times) in Fields::of(&given)?.0 {
+                vain.insert(at.parse().map_err(|_| not(&given))?, number(&times)?);
+            }
+        }
+        let read = Self {
+            thinking: manner.flag("thinking")?,
+            whole: manner.flag("whole")?,
+            answer_tool: manner.flag("answer_tool")?,
+            cache: manner.flag("cache")?,
+            shape: manner.number("shape")?.unwrap_or(0),
+            piece_bytes: manner.number("piece_bytes")?.map(|n| n.max(1) as usize),
+            vain,
+            lost: manner.list("lost", number)?.into_iter().collect(),
+        };
+        manner.done(read)
+    }
+}
+
+impl Ask {
+    fn to_json(&self) -> Value {
+        let (text, policy) = match self {
+            Self::Remind(text) => return json!({"remind": text}),
+            Self::Say(text, policy) => (text, policy),
+        };
+        let fields = |policy: &Policy| match serde_json::to_value(policy) {
+            Ok(Value::Object(fields)) => fields,
+            other => panic!("a policy is an object: {other:?}"),
+        };
+        let usual = fields(&Policy::default());
+        let mut set = fields(policy);
+        set.retain(|key, value| usual.get(key) != Some(value));
+        json!({"say": text, "policy": set})
+    }
+
+    fn from_json(value: &Value) -> Result<Self, String> {
+        let mut ask = Fields::of(value)?;
+        if let Some(text) = ask.text("remind")? {
+            return ask.done(Self::Remind(text));
+        }
+        let text = ask.text("say")?.ok_or("an ask has `say` or `remind`")?;
+        let policy = ask.take("policy").unwrap_or_else(|| json!({}));
+        let policy = serde_json::from_value(policy).map_err(|e| format!("`policy`: {e}"))?;
+        ask.done(Self::Say(text, Box::new(policy)))
+    }
+}
+
+/// Stops by name, but for the one that has a text of its own.
+const STOPS: [(&str, Stop); 6] = [
+    ("end_turn", Stop::EndTurn),
+    ("tool_use", Stop::ToolUse),
+    ("max_tokens", Stop::MaxTokens),
+    ("pause_turn", Stop::PauseTurn),
+    ("refusal", Stop::Refusal),
+    ("model_context_window_exceeded", Stop::ContextWindow),
+];
+
+fn turn_to_json(turn: &Turn) -> Value {
+    let mut fields = Map::new();
+    let parts: Value = turn.parts.iter().map(part_to_json).collect();
+    put(&mut fields, "parts", parts, turn.parts.is_empty());
+    if let Some(Stop::StopSequence(sequence)) = &turn.stop {
+        fields.insert("stop_sequence".to_owned(), json!(sequence));
+    } else if let Some((name, _)) = STOPS.iter().find(|(_, stop)| Some(stop) == turn.stop.as_ref())
+    {
+        fields.insert("stop".to_owned(), json!(name));
+    }
+    match &turn.fault {
+        None => {}
+        Some(Fault::Http { status, retry_after }) => {
+            fields.insert("status".to_owned(), json!(status));
+            put(&mut fields, "retry_after", json!(retry_after), retry_after.is_none());
+        }
+        Some(Fault::ErrorEvent { after }) => {
+            fields.insert("error_after".to_owned(), json!(after));
+        }
+        Some(Fault::Cut { after }) => {
+            fields.insert("cut_after".to_owned(), json!(after));
+        }
+    }
+    put(&mut fields, "first_delay_ms", json!(turn.first_delay_ms), turn.first_delay_ms == 0);
+    put(&mut fields, "delta_delay_ms", json!(turn.delta_delay_ms), turn.delta_delay_ms == 0);
+    put(&mut fields, "lawless", json!(true), !turn.lawless);
+    Value::Object(fields)
+}
+
+fn turn_from_json(value: &Value) -> Result<Turn, String> {
+    let mut turn = Fields::of(value)?;
+    let stop = match (turn.text("stop")?, turn.text("stop_sequence")?) {
+        (None, None) => None,
+        (None, Some(sequence)) => Some(Stop::StopSequence(sequence)),
+        (Some(name), _) => {
+            let known = STOPS.iter().find(|(known, _)| *known == name);
+            Some(known.ok_or_else(|| format!("no stop `{name}`"))?.1.clone())
+        }
+    };
+    let retry_after = turn.number("retry_after")?;
+    let status = turn.number("status")?;
+    let (error, cut) = (turn.number("error_after")?, turn.number("cut_after")?);
+    let fault = match (status, error, cut) {
+        (Some(status), ..) => Some(Fault::Http { status: status as u16, retry_after }),
+        (_, Some(after), _) => Some(Fault::ErrorEvent { after: after as usize }),
+        (.., Some(after)) => Some(Fault::Cut { after: after as usize }),
+        _ => None,
+    };
+    let read = Turn {
+        parts: turn.list("parts", part_from_json)?,
+        stop,
+        fault,
+        first_delay_ms: turn.number("first_delay_ms")?.unwrap_or(0),
+        delta_delay_ms: turn.number("delta_delay_ms")?.unwrap_or(0),
+        lawless: turn.flag("lawless")?,
+    };
+    turn.done(read)
+}
+
+fn part_to_json(part: &Part) -> Value {
+    match part {
+        Part::Text(text) => json!({"text": text}),
+        Part::Thinking(text) => json!({"thinking": text}),
+        Part::RedactedThinking => json!({"redacted": true}),
+        Part::Tool { id: None, name, input } => json!({"call": name, "input": input}),
+        Part::Tool { id, name, input } => json!({"call": name, "id": id, "input": input}),
+        Part::ServerTool { name, input } => json!({"server_call": name, "input": input}),
+        Part::ServerResult { kind, content } => json!({"server_result": kind, "content": content}),
+    }
+}
+
+fn part_from_json(value: &Value) -> Result<Part, String> {
+    let mut part = Fields::of(value)?;
+    let input = part.text("input")?.unwrap_or_else(|| "{}".to_owned());
+    let read = if let Some(text) = part.text("text")? {
+        Part::Text(text)
+    } else if let Some(text) = part.text("thinking")? {
+        Part::Thinking(text)
+    } else if part.flag("redacted")? {
+        Part::RedactedThinking
+    } else if let Some(name) = part.text("call")? {
+        Part::Tool { id: part.text("id")?, name, input }
+    } else if let Some(name) = part.text("server_call")? {
+        Part::ServerTool { name, input }
+    } else if let Some(kind) = part.text("server_result")? {
+        let content = part.text("content")?.unwrap_or_else(|| "[]".to_owned());
+        Part::ServerResult { kind, content }
+    } else {
+        return Err(not(value));
+    };
+    part.done(read)
+}
+
+fn put(fields: &mut Map<String, Value>, key: &str, value: Value, usual: bool) {
+    if !usual {
+        fields.insert(key.to_owned(), value);
+    }
+}
+
+fn not(value: &Value) -> String {
+    format!("not to be read as what stands there: {value}")
+}
+
+fn number(value: &Value) -> Result<u64, String> {
+    value.as_u64().ok_or_else(|| not(value))
+}
+
+/// The members of an object that nobody has asked for yet.
+struct Fields(Map<String, Value>);
+
+impl Fields {
+    fn of(value: &Value) -> Result<Self, String> {
+        value.as_object().cloned().map(Self).ok_or_else(|| not(value))
+    }
+
+    fn take(&mut self, key: &str) -> Option<Value> {
+        self.0.remove(key)
+    }
+
+    fn text(&mut self, key: &str) -> Result<Option<String>, String> {
+        let text = |value: Value| value.as_str().map(str::to_owned).ok_or_else(|| not(&value));
+        self.take(key).map(text).transpose()
+    }
+
+    fn number(&mut self, key: &str) -> Result<Option<u64>, String> {
+        self.take(key).map(|value| number(&value)).transpose()
+    }
+
+    fn flag(&mut self, key: &str) -> Result<bool, String> {
+        self.take(key).map_or(Ok(false), |value| value.as_bool().ok_or_else(|| not(&value)))
+    }
+
+    fn list<T>(
+        &mut self,
+        key: &str,
+        item: impl Fn(&Value) -> Result<T, String>,
+    ) -> Result<Vec<T>, String> {
+        let list = self.take(key).unwrap_or_else(|| json!([]));
+        list.as_array().ok_or_else(|| not(&list))?.iter().map(item).collect()
+    }
+
+    /// What was read, if nothing is left over.
+    fn done<T>(self, read: T) -> Result<T, String> {
+        match self.0.keys().next() {
+            None => Ok(read),
+            Some(key) => Err(format!("unknown key `{key}`")),
+        }
+    }
+}
