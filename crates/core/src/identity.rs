@@ -63,8 +63,9 @@ pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     let mut walk = Walk::new(object);
     let mut found = None;
     walk.members(&mut |walk, key| {
+        walk.space();
         let start = walk.at;
-        walk.value(&|_| false, MAX_DEPTH)?;
+        walk.pass()?;
         if key == name {
             found = Some(unquoted(object.get(start..walk.at)?));
         }
@@ -122,6 +123,15 @@ impl<'a> Walk<'a> {
             // Not the digest of a word: `"1"` is not `1`.
             b'"' => self.string().map(|raw| Digest::of(raw.as_bytes()).then(Digest::EMPTY)),
             _ => self.word().map(|word| Digest::of(word.as_bytes())),
+        }
+    }
+
+    /// A value that nobody compares.
+    fn pass(&mut self) -> Option<()> {
+        match self.peek()? {
+            b'"' => self.string().map(|_| ()),
+            b'{' | b'[' => self.value(&|_| false, MAX_DEPTH).map(|_| ()),
+            _ => self.word().map(|_| ()),
         }
     }
 

@@ -120,11 +120,18 @@ fn is_line(line: &str) -> bool {
         || is_countdown(line)
 }
 
-/// Whether a text of which this is the end may end in a line of softland's: each of them ends in
-/// one of three letters. Spares most results the closer look.
+/// Whether a text of which this is the end, escaped as in JSON or not, may end in a line of
+/// softland's: each of them ends in one of three letters. Spares most results the closer look.
 #[must_use]
 pub fn may_end_in_line(end: &str) -> bool {
-    matches!(end.trim_end().as_bytes().last(), None | Some(b'.' | b'n' | b'g'))
+    let mut end = end.trim_end();
+    // White space that is written as an escape: the usual ones, and any other as `\uXXXX`.
+    while let Some((before, b"\\n" | b"\\r" | b"\\t" | b"\\f")) = end.as_bytes().split_last_chunk()
+    {
+        end = end.get(..before.len()).unwrap_or_default().trim_end();
+    }
+    let escape = end.as_bytes().last_chunk::<6>().is_some_and(|last| last.starts_with(b"\\u"));
+    escape || matches!(end.as_bytes().last(), None | Some(b'.' | b'n' | b'g'))
 }
 
 /// Whether a user message is a text of softland's own: a nudge, a continuation, or the note alone.
@@ -243,7 +250,9 @@ mod tests {
             ] {
                 assert!(line.len() < LINE_BYTES);
                 assert!(ends_in_line(&line), "{line}");
-                assert!(may_end_in_line(&line[line.len() - 1..]), "{line}");
+                for space in ["", "\n", " \t\n", "\\n", " \\r\\n\n", "\\u0020\\f", "\\u00a0"] {
+                    assert!(may_end_in_line(&format!("{line}{space}")), "{line}{space}");
+                }
                 assert!(ends_in_line(&format!("found it\n\n{line}\n")), "{line}");
             }
         }
@@ -253,6 +262,9 @@ mod tests {
             "zz; other tools remain",
         ] {
             assert!(!ends_in_line(text), "{text}");
+        }
+        for text in ["}", "};\\n", "ok\\n\\n\n", "end\\u", "\\n)"] {
+            assert!(!may_end_in_line(text), "{text}");
         }
         for text in ["", "tool calls remaining", "there are 3 other calls remaining", "Answer now"]
         {

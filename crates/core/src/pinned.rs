@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::because::Because;
 use crate::lines::Version;
 use crate::policy::Policy;
+use crate::used::Used;
 
 /// The pinned record of one run. A line is a function of (transcript, this record).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,13 +22,17 @@ pub struct Pinned {
     /// was not decided there then is never decided there later.
     #[serde(default)]
     pub looked: Option<u64>,
+    /// What the run had used before its history was compacted into its first message: a constant
+    /// of this transcript, counted before everything in it. Rounds are not carried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub carried: Option<Used>,
 }
 
 impl Pinned {
     /// A new record under the newest wording.
     #[must_use]
     pub fn new(policy: Policy) -> Self {
-        Self { policy, version: Version::NEWEST, decided: Vec::new(), looked: None }
+        Self { policy, version: Version::NEWEST, decided: Vec::new(), looked: None, carried: None }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::because::{Limit, Reason};
 use crate::money::NanoUsd;
 use crate::time::Millis;
 
-pub use keys::{KEYS, Key, KeyError, Value};
+pub use keys::{KEYS, Key, KeyError, Value, is_limit};
 
 /// What holds for one run. Field names are the keys of the contract; `None` is no limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -109,10 +109,11 @@ pub(crate) enum Last {
 impl Run {
     /// A run that begins at a human message.
     pub(crate) fn begin(pinned: Pinned, role: Role, facts: Option<&Facts>) -> Self {
+        let used = pinned.carried.as_ref().map_or_else(Used::default, Used::carried);
         let mut run = Self {
             pinned,
             role,
-            used: Used::default(),
+            used,
             phase: Phase::Open,
             open: None,
             loops: Loops::default(),

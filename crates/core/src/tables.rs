@@ -14,7 +14,8 @@ mod texts;
 mod tools;
 
 pub use results::{
-    exit_failed, is_cleared, is_unfinished, is_volatile_field, is_volatile_line, may_tell_exit,
+    exit_failed, is_cleared, is_unfinished, is_volatile_field, is_volatile_line, may_be_cleared,
+    may_tell_exit,
 };
 pub use shell::shell_kind;
 pub use texts::{

@@ -13,6 +13,7 @@ use crate::policy::{Policy, RunBoundary};
 use crate::rules::Signal;
 use crate::run::{Last, Phase, Role, Run};
 use crate::tables;
+use crate::used::Used;
 
 /// The fold over a transcript.
 #[derive(Clone, Debug)]
@@ -27,6 +28,19 @@ pub struct Transcript {
     runs: u64,
     /// Digests of the user texts of this run.
     asked: Vec<Digest>,
+    /// What was used before the history was compacted, until its first message is taken.
+    carried: Option<Used>,
+}
+
+/// Where a message that was not taken yet will stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Here {
+    /// What identifies its run.
+    pub run: Digest,
+    /// Whether it starts that run.
+    pub starts: bool,
+    /// The digest of all messages, this one included.
+    pub place: Digest,
 }
 
 /// What one message leads to.
@@ -46,7 +60,8 @@ impl Transcript {
     #[must_use]
     pub fn new(role: Role, policy: Policy, records: BTreeMap<Digest, Pinned>) -> Self {
         let (run, asked) = (None, Vec::new());
-        Self { role, policy, records, chain: Digest::EMPTY, run, runs: 0, asked }
+        let chain = Digest::EMPTY;
+        Self { role, policy, records, chain, run, runs: 0, asked, carried: None }
     }
 
     /// Takes a user message. `facts` are given for the newest message only.
@@ -56,6 +71,36 @@ impl Transcript {
             step.signals.extend(run.stale(facts));
         }
         step
+    }
+
+    /// Where a user message would stand if it came next.
+    #[must_use]
+    pub fn here(&self, user: &User<'_>) -> Here {
+        let place = self.chain.then(Digest::of(b"user")).then(content(user));
+        match &self.run {
+            Some((run, _)) if !self.is_human(user) => Here { run: *run, starts: false, place },
+            _ => Here { run: place, starts: true, place },
+        }
+    }
+
+    /// The policy that holds, or will hold, for the run of that name.
+    #[must_use]
+    pub fn policy_of(&self, run: &Digest) -> &Policy {
+        match &self.run {
+            Some((key, current)) if key == run => current.policy(),
+            _ => self.records.get(run).map_or(&self.policy, |pinned| &pinned.policy),
+        }
+    }
+
+    /// The digest of all messages so far.
+    #[must_use]
+    pub fn place(&self) -> Digest {
+        self.chain
+    }
+
+    /// Says that the history was compacted into its first message, and what was used before.
+    pub fn carry(&mut self, used: Used) {
+        self.carried = Some(used);
     }
 
     /// Takes a turn of the model.
@@ -122,7 +167,9 @@ impl Transcript {
         self.keep();
         let key = self.chain;
         let known = self.records.get(&key).cloned();
-        let pinned = known.unwrap_or_else(|| Pinned::new(self.policy.clone()));
+        let carried = self.carried.take();
+        let pinned =
+            known.unwrap_or_else(|| Pinned { carried, ..Pinned::new(self.policy.clone()) });
         let run = Run::begin(pinned, self.role, facts);
         let mut step = Step { starts_run: true, ..Step::default() };
         if let Phase::Landing { because, .. } = run.phase() {

@@ -28,6 +28,12 @@ pub struct Used {
 }
 
 impl Used {
+    /// What of it goes on counting after the history that showed it was compacted.
+    #[must_use]
+    pub fn carried(&self) -> Self {
+        Self { rounds: 0, refused_tool: None, ..self.clone() }
+    }
+
     /// What every set limit leaves, by policy key (`tool_limits.NAME` for a tool's): counts, money
     /// in dollars, time in whole seconds.
     #[must_use]

@@ -20,8 +20,8 @@ pub use message::{
 };
 pub use request::{
     Block as RequestBlock, BlockKind, Content, MaxTokens, Message as RequestMessage, Messages,
-    Part, Request, RequestError, ResultContent, Role, Thinking, ThinkingMode, Tool, ToolChoice,
-    ToolChoiceKind, ToolResult, Tools,
+    Part, Request, RequestError, ResultContent, Role, Thinking, ThinkingMode, Thread, Tool,
+    ToolChoice, ToolChoiceKind, ToolResult, Tools,
 };
 pub use stream::{BlockStart, BlockStartKind, Event, MessageDelta, MessageStart};
 pub use usage::{Iteration, Tokens, Usage, UsageUpdate};

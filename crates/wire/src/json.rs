@@ -11,6 +11,7 @@
 //! [`write_str`].
 
 mod cursor;
+mod ends;
 #[cfg(test)]
 mod tests;
 mod text;

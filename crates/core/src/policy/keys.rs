@@ -202,8 +202,9 @@ impl Policy {
     }
 }
 
-/// Whether "nothing" is a value of the key, as it is where the default is none.
-fn clears(key: &str) -> bool {
+/// Whether a key bounds what a run or a session may use: what its outcome accounts for.
+#[must_use]
+pub fn is_limit(key: &str) -> bool {
     matches!(
         key,
         "tool_calls_limit"
@@ -214,9 +215,12 @@ fn clears(key: &str) -> bool {
             | "cost_limit_usd"
             | "session_cost_limit_usd"
             | "time_limit"
-            | "answer_tool"
-            | "loop_keys"
     )
+}
+
+/// Whether "nothing" is a value of the key, as it is where the default is none.
+fn clears(key: &str) -> bool {
+    is_limit(key) || matches!(key, "answer_tool" | "loop_keys")
 }
 
 /// Reads one value as what its key wants.

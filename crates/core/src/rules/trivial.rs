@@ -7,7 +7,8 @@ const CHARS: u64 = 10;
 const TOKENS: u64 = 5;
 
 /// Whether the turn would be trivial if the run went on by itself.
-pub(crate) fn looks(turn: &Finished<'_>) -> bool {
+#[must_use]
+pub fn looks(turn: &Finished<'_>) -> bool {
     let natural = matches!(turn.stop, Stop::Natural | Stop::Unknown);
     let few = (1..CHARS).contains(&turn.text.visible) && !turn.text.placeholder;
     natural && few && turn.calls.is_empty() && turn.output_tokens.is_none_or(|n| n <= TOKENS)

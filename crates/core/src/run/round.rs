@@ -63,7 +63,12 @@ impl OpenRound {
         for call in &calls {
             let counts_total = call.admission.runs();
             if counts_total || call.admission == Admission::Server {
-                *run.used.by_tool.entry(call.tool.clone()).or_insert(0) += 1;
+                match run.used.by_tool.get_mut(&call.tool) {
+                    Some(count) => *count += 1,
+                    None => {
+                        run.used.by_tool.insert(call.tool.clone(), 1);
+                    }
+                }
             }
             run.used.calls += u64::from(counts_total);
         }

@@ -140,6 +140,18 @@ pub fn is_cleared(text: &str) -> bool {
     starts_with_any(CLEARED, text.trim())
 }
 
+/// Whether a text may be such a marker, escaped or not: by its first letter. Spares most results the
+/// closer look.
+#[must_use]
+pub fn may_be_cleared(text: &str) -> bool {
+    let first = |text: &str| text.trim_start().as_bytes().first().map(u8::to_ascii_lowercase);
+    match first(text) {
+        // White space may be written as an escape.
+        None | Some(b'\\') => true,
+        letter => CLEARED.iter().any(|row| first(row.word) == letter),
+    }
+}
+
 /// Whether a result says, near its beginning, that what was asked about still runs.
 #[must_use]
 pub fn is_unfinished(text: &str) -> bool {

@@ -271,6 +271,14 @@ fn cleared_volatile_and_unfinished() {
     assert!(is_cleared("[Old tool result content cleared]"));
     assert!(is_cleared(" [tool result cleared]\n"));
     assert!(!is_cleared("a file that says [Old tool result content cleared]"));
+    for row in CLEARED {
+        for space in ["", " ", "\n", "\\n", "\\u0020"] {
+            assert!(may_be_cleared(&[space, row.word].concat()), "{}", row.word);
+        }
+    }
+    for text in ["{\"error\":1}", "fn main() {}", "1\tuse", "\"quoted\""] {
+        assert!(!may_be_cleared(text), "{text}");
+    }
     assert!(is_volatile_field("request_id"));
     assert!(is_volatile_field("durationMs"));
     assert!(!is_volatile_field("total"));

@@ -15,7 +15,9 @@ use std::fmt;
 pub use blocks::{
     Block, BlockKind, Content, Message, Messages, Part, ResultContent, Role, ToolResult,
 };
-pub use members::{MaxTokens, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceKind, Tools};
+pub use members::{
+    MaxTokens, Thinking, ThinkingMode, Thread, Tool, ToolChoice, ToolChoiceKind, Tools,
+};
 
 use crate::json::{self, Cursor, Span, Str};
 
@@ -44,6 +46,8 @@ pub struct Request<'a> {
     pub cache_control: bool,
     /// `metadata.user_id`
     pub user_id: Option<Str<'a>>,
+    /// `thread`: the history, or a part of it, is the provider's.
+    pub thread: Option<Thread<'a>>,
     /// `messages`
     pub messages: Messages<'a>,
 }
@@ -120,6 +124,7 @@ impl<'a> Request<'a> {
             thinking: found.thinking,
             cache_control: found.cache_control,
             user_id: found.user_id,
+            thread: found.thread,
             messages: found.messages.ok_or(RequestError::Missing { member: "messages" })?,
         })
     }
@@ -137,6 +142,7 @@ struct Found<'a> {
     thinking: Thinking,
     cache_control: bool,
     user_id: Option<Str<'a>>,
+    thread: Option<Thread<'a>>,
     messages: Option<Messages<'a>>,
 }
 
@@ -156,6 +162,7 @@ impl<'a> Found<'a> {
             "thinking" => self.thinking = members::thinking(cursor)?,
             "cache_control" => self.cache_control = members::not_null(cursor)?.is_some(),
             "metadata" => self.user_id = members::user_id(cursor)?,
+            "thread" => self.thread = members::thread(cursor)?,
             "messages" => self.messages = Some(blocks::messages(cursor)?),
             _ => {}
         }

@@ -1,7 +1,6 @@
 //! The cursor: one pass over a JSON text, checked as it goes.
 
-use memchr::memchr2;
-
+use super::ends::string_end;
 use super::{Error, ErrorKind, MAX_DEPTH, Span, Str};
 
 /// A position in a JSON text.
@@ -401,65 +400,6 @@ impl<'a> Cursor<'a> {
         }
         Ok(true)
     }
-}
-
-/// The offset of the closing quote, and how many escapes come before it.
-#[inline]
-fn string_end(bytes: &[u8], mut at: usize) -> Result<(usize, usize), Error> {
-    let mut escapes = 0;
-    loop {
-        let Some(hit) = quote_or_backslash(bytes, at) else {
-            return Err(Error { kind: ErrorKind::UnclosedString, at: bytes.len() });
-        };
-        if bytes.get(hit) == Some(&b'"') {
-            return Ok((hit, escapes));
-        }
-        escapes += 1;
-        at = escape_end(bytes, hit)?;
-    }
-}
-
-fn escape_end(bytes: &[u8], backslash: usize) -> Result<usize, Error> {
-    match bytes.get(backslash + 1) {
-        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(backslash + 2),
-        Some(b'u') => {
-            let hex = bytes.get(backslash + 2..backslash + 6);
-            if hex.is_some_and(|h| h.iter().all(u8::is_ascii_hexdigit)) {
-                Ok(backslash + 6)
-            } else {
-                Err(Error { kind: ErrorKind::Escape, at: backslash })
-            }
-        }
-        _ => Err(Error { kind: ErrorKind::Escape, at: backslash }),
-    }
-}
-
-/// The next `"` or `\` from `from` on: eight bytes at a time while strings are short, because a
-/// call into the vectorised search costs more than a key is long; then that search.
-#[inline]
-fn quote_or_backslash(bytes: &[u8], from: usize) -> Option<usize> {
-    const SHORT: usize = 48;
-    let mut rest = bytes.get(from..)?;
-    let mut skipped = 0;
-    while skipped < SHORT {
-        let Some((chunk, after)) = rest.split_first_chunk::<8>() else { break };
-        let word = u64::from_le_bytes(*chunk);
-        let hits = bytes_equal(word, b'"') | bytes_equal(word, b'\\');
-        if hits != 0 {
-            return Some(from + skipped + hits.trailing_zeros() as usize / 8);
-        }
-        rest = after;
-        skipped += 8;
-    }
-    memchr2(b'"', b'\\', rest).map(|at| from + skipped + at)
-}
-
-/// A word whose lowest set bit marks the first byte of `word` that is `byte`.
-#[inline]
-pub(super) const fn bytes_equal(word: u64, byte: u8) -> u64 {
-    const ONES: u64 = u64::MAX / 255;
-    let differs = word ^ (ONES * byte as u64);
-    differs.wrapping_sub(ONES) & !differs & (ONES << 7)
 }
 
 /// The value of a JSON number that is whole, not negative and fits.

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt};
 
-use super::cursor::bytes_equal;
+use super::ends::bytes_equal;
 use memchr::{memchr, memchr_iter, memmem};
 
 /// A JSON string as it stands in the text: the bytes between the quotes, already checked.

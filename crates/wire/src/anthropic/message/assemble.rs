@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     anthropic::stream::{BlockStart, Event, MessageDelta, MessageStart},
+    anthropic::usage::Tokens,
     json::{Str, write_str},
 };
 
@@ -157,6 +158,17 @@ impl Assembler {
     #[must_use]
     pub fn is_ended(&self) -> bool {
         self.end != End::Cut
+    }
+
+    /// What the message has cost so far, for one that may never end: the tokens it reports, and of
+    /// the output at least one for four bytes that came, since it is reported at the end.
+    #[must_use]
+    pub fn so_far(&self) -> Tokens {
+        let billed = self.message.usage.billed();
+        if self.end == End::Stop || !self.started {
+            return billed;
+        }
+        Tokens { output: billed.output.max(self.bytes as u64 / 4), ..billed }
     }
 
     /// The message as far as it came. To be called at the end of the stream, however it ended.

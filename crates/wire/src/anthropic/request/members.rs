@@ -92,6 +92,30 @@ pub enum ThinkingMode {
     Other,
 }
 
+/// `thread`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Thread<'a> {
+    /// `previous_message_id`: what the request goes on from.
+    pub previous: Option<Str<'a>>,
+}
+
+pub(super) fn thread<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Thread<'a>>, Error> {
+    if cursor.peek()? != Kind::Object {
+        cursor.skip_value()?;
+        return Ok(None);
+    }
+    let mut thread = Thread::default();
+    cursor.members(|cursor, member| {
+        if member.key.eq_str("previous_message_id") {
+            thread.previous = cursor.string_or_skip()?.map(|(id, _)| id);
+        } else {
+            cursor.skip_value()?;
+        }
+        Ok::<_, Error>(())
+    })?;
+    Ok(Some(thread))
+}
+
 /// The value's span, unless it is `null`.
 pub(super) fn not_null(cursor: &mut Cursor<'_>) -> Result<Option<Span>, RequestError> {
     let kind = cursor.peek()?;

@@ -1,0 +1,190 @@
+//! Where a JSON string ends: the closing quote, behind escapes that are checked on the way.
+//!
+//! Two ways to look, by length. Keys and other short strings end in their first words. In longer
+//! ones (source text, JSON within JSON) escapes come every few bytes, and a search that stops at
+//! each of them pays for a mispredicted branch at each; so a block is looked at as a whole first,
+//! and its escapes are then taken from a bit mask. Where a block has none, the vectorised search
+//! takes over.
+
+use memchr::memchr2;
+
+use super::{Error, ErrorKind};
+
+/// Bytes that are looked at as one: a bit each.
+const BLOCK: usize = 64;
+/// Bytes at the beginning of a string that are looked at word by word.
+const SHORT: usize = 16;
+
+/// What stands behind a backslash in an escape of two bytes.
+const SIMPLE: &[u8; 8] = b"\"\\/bfnrt";
+
+const ONES: u64 = u64::MAX / 255;
+const HIGHS: u64 = ONES << 7;
+
+/// The offset of the closing quote of a string whose first byte is at `from`, and how many escapes
+/// come before it.
+#[inline]
+pub(super) fn string_end(bytes: &[u8], from: usize) -> Result<(usize, usize), Error> {
+    let mut at = from;
+    while at < from + SHORT {
+        let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) else { break };
+        let word = u64::from_le_bytes(*word);
+        let hits = bytes_equal(word, b'"') | bytes_equal(word, b'\\');
+        if hits != 0 {
+            at += hits.trailing_zeros() as usize / 8;
+            if bytes.get(at) == Some(&b'"') {
+                return Ok((at, 0));
+            }
+            break;
+        }
+        at += 8;
+    }
+    long_end(bytes, at)
+}
+
+fn long_end(bytes: &[u8], mut at: usize) -> Result<(usize, usize), Error> {
+    let mut escapes = 0;
+    while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk::<BLOCK>()) {
+        let mut marks = marks(block);
+        if marks == 0 {
+            let rest = bytes.get(at + BLOCK..).unwrap_or_default();
+            at += BLOCK + memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
+            continue;
+        }
+        let mut next = at + BLOCK;
+        while marks != 0 {
+            let hit = at + marks.trailing_zeros() as usize;
+            if bytes.get(hit) == Some(&b'"') {
+                return Ok((hit, escapes));
+            }
+            escapes += 1;
+            let end = escape_end(bytes, hit)?;
+            // What the escape itself is written with is no mark.
+            marks &= u64::MAX.checked_shl((end - at) as u32).unwrap_or(0);
+            next = next.max(end);
+        }
+        at = next;
+    }
+    short_end(bytes, at, escapes)
+}
+
+/// The end of a string in the last bytes of the text.
+fn short_end(bytes: &[u8], mut at: usize, mut escapes: usize) -> Result<(usize, usize), Error> {
+    loop {
+        match bytes.get(at) {
+            Some(b'"') => return Ok((at, escapes)),
+            Some(b'\\') => {
+                escapes += 1;
+                at = escape_end(bytes, at)?;
+            }
+            Some(_) => at += 1,
+            None => return Err(Error { kind: ErrorKind::UnclosedString, at: bytes.len() }),
+        }
+    }
+}
+
+#[inline]
+fn escape_end(bytes: &[u8], backslash: usize) -> Result<usize, Error> {
+    // A table, because the jumps that a match comes to are mispredicted.
+    static SHORT: [bool; 256] = {
+        let mut short = [false; 256];
+        let mut n = 0;
+        while n < SIMPLE.len() {
+            short[SIMPLE[n] as usize] = true;
+            n += 1;
+        }
+        short
+    };
+    match bytes.get(backslash + 1) {
+        Some(&byte) if SHORT.get(usize::from(byte)) == Some(&true) => Ok(backslash + 2),
+        _ => unicode_end(bytes, backslash),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn unicode_end(bytes: &[u8], backslash: usize) -> Result<usize, Error> {
+    let hex = bytes.get(backslash + 2..backslash + 6);
+    match bytes.get(backslash + 1) {
+        Some(b'u') if hex.is_some_and(|h| h.iter().all(u8::is_ascii_hexdigit)) => Ok(backslash + 6),
+        _ => Err(Error { kind: ErrorKind::Escape, at: backslash }),
+    }
+}
+
+/// A bit for each byte of a block that is `"` or `\`.
+#[inline]
+fn marks(block: &[u8; BLOCK]) -> u64 {
+    // Compiled to vector comparisons.
+    let marked = block.map(|byte| u8::from((byte == b'"') | (byte == b'\\')));
+    let (words, _) = marked.as_chunks::<8>();
+    words.iter().zip((0..).step_by(8)).fold(0, |marks, (word, shift)| {
+        // Gathers the lowest bits of eight bytes in the highest byte.
+        let bits = u64::from_le_bytes(*word).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+        marks | bits << shift
+    })
+}
+
+/// A word whose lowest set bit marks the first byte of `word` that is `byte`.
+#[inline]
+pub(super) const fn bytes_equal(word: u64, byte: u8) -> u64 {
+    let differs = word ^ (ONES * byte as u64);
+    differs.wrapping_sub(ONES) & !differs & HIGHS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A generator, so that the texts are the same everywhere.
+    fn seeded(seed: &mut u64, below: usize) -> usize {
+        *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (*seed >> 33) as usize % below
+    }
+
+    #[test]
+    fn a_block_has_a_bit_for_each_quote_and_backslash() {
+        let mut seed = 1;
+        for _ in 0..2000 {
+            let mut block = [0_u8; BLOCK];
+            for byte in &mut block {
+                *byte = match seeded(&mut seed, 4) {
+                    0 => b'"',
+                    1 => b'\\',
+                    // Neighbours of both, with and without the highest bit, and anything.
+                    2 => [b'!', b'#', b'[', b']', 0xa2, 0xdc, 0, 0xff][seeded(&mut seed, 8)],
+                    _ => seeded(&mut seed, 256) as u8,
+                };
+            }
+            let plain = block
+                .iter()
+                .rev()
+                .fold(0, |marks: u64, byte| marks << 1 | u64::from(matches!(byte, b'"' | b'\\')));
+            assert_eq!(marks(&block), plain, "{block:?}");
+        }
+    }
+
+    #[test]
+    fn however_long_a_string_is_it_ends_where_it_ends_byte_by_byte() {
+        let mut seed = 2;
+        for round in 0..6000 {
+            let mut text = Vec::new();
+            let dense = [2, 8, 40, 200][round % 4];
+            for _ in 0..seeded(&mut seed, 400) {
+                let escapes: [&[u8]; 8] =
+                    [b"\\n", b"\\\"", b"\\\\", b"\\u00e9", b"\\/", b"\\x", b"\\u12", b"\\"];
+                match seeded(&mut seed, dense) {
+                    // The last three of them are wrong, and rare.
+                    0 if seeded(&mut seed, 60) == 0 => {
+                        text.extend_from_slice(escapes[5 + seeded(&mut seed, 3)]);
+                    }
+                    0 => text.extend_from_slice(escapes[seeded(&mut seed, 5)]),
+                    _ => text.push(b'a' + (seeded(&mut seed, 26) as u8)),
+                }
+            }
+            if !round.is_multiple_of(7) {
+                text.extend_from_slice(b"\" and what follows it: \"x\\n\"");
+            }
+            assert_eq!(string_end(&text, 0), short_end(&text, 0, 0), "{}", text.escape_ascii());
+        }
+    }
+}
