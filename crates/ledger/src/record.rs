@@ -120,3 +120,35 @@ pub struct RunEnd {
     /// What it cost; `None` where that is not known.
     pub cost: Option<NanoUsd>,
 }
+
+impl Record {
+    /// What it takes in memory, roughly, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        let own = size_of::<Self>();
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        own + match self {
+            Self::RunStart(r) => {
+                let named = r.run.len() + r.session.len() + r.model.len() + r.policy.len();
+                named + text(&r.agent) + text(&r.continues) + text(&r.client)
+            }
+            Self::Request(r) => {
+                let named = r.id.len() + r.upstream.len() + r.path.len();
+                let content = r.content.as_ref().map_or(0, Vec::len);
+                named
+                    + content
+                    + text(&r.run)
+                    + text(&r.session)
+                    + text(&r.model)
+                    + text(&r.rung)
+                    + text(&r.remark)
+            }
+            Self::Event(r) => r.run.len() + r.fields.len(),
+            Self::RunEnd(r) => r.run.len() + text(&r.answer),
+        }
+    }
+
+    /// The beginning or the end of a run: what the rest hangs on.
+    pub(crate) fn is_frame(&self) -> bool {
+        matches!(self, Self::RunStart(_) | Self::RunEnd(_))
+    }
+}

@@ -1,0 +1,320 @@
+//! The standing of every run: which number its next line has, whether it has begun and ended, and
+//! its sums. Numbers have no gaps, and one line at most ends a run.
+//!
+//! It writes nothing: a [`Sink`] does, and what failed there is forgotten here with
+//! [`Book::forget`] and read again.
+
+use std::collections::HashMap;
+
+use crate::fields::{self, Envelope};
+use crate::record::{Event, Record, Request, RunEnd, RunStart};
+
+/// Runs that are remembered between batches.
+const REMEMBERED: usize = 4096;
+
+/// Events that have a record of their own.
+const RESERVED: [&str; 3] = ["run_start", "done", "error"];
+
+/// Where numbered records go.
+pub(crate) trait Sink {
+    /// Why they cannot.
+    type Error;
+
+    /// The run as it stands there.
+    fn find(&mut self, run: &str) -> Result<Option<Row>, Self::Error>;
+
+    /// One line of a run that is no request.
+    fn event(&mut self, id: i64, line: &Envelope<'_>, fields: &str) -> Result<(), Self::Error>;
+
+    /// A request; of no run, its id is 0.
+    fn request(&mut self, id: i64, seq: u64, request: &Request) -> Result<(), Self::Error>;
+}
+
+/// A run as it stands.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Row {
+    /// The database's own id.
+    pub(crate) id: i64,
+    pub(crate) run: String,
+    pub(crate) session: Option<String>,
+    pub(crate) agent: Option<String>,
+    pub(crate) continues: Option<String>,
+    pub(crate) model: Option<String>,
+    pub(crate) policy: Option<String>,
+    pub(crate) client: Option<String>,
+    pub(crate) started: u64,
+    pub(crate) last: u64,
+    /// Its beginning was recorded.
+    pub(crate) met: bool,
+    pub(crate) next_seq: u64,
+    pub(crate) turns: u64,
+    pub(crate) tool_calls: Option<u64>,
+    pub(crate) requests: u64,
+    pub(crate) input: u64,
+    pub(crate) output: u64,
+    pub(crate) cache_read: u64,
+    pub(crate) cache_write: u64,
+    /// Nano-dollars: of a run that goes on, the sum of what is known; of one that has ended, what
+    /// its end says.
+    pub(crate) cost: Option<u64>,
+    /// Requests without a known price.
+    pub(crate) unpriced: u64,
+    pub(crate) end: Option<End>,
+    /// It has changed since it was last kept.
+    pub(crate) changed: bool,
+    /// It was never kept.
+    pub(crate) new: bool,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct End {
+    pub(crate) at: u64,
+    /// The number of its last line.
+    pub(crate) seq: u64,
+    pub(crate) outcome: String,
+    pub(crate) reason: String,
+    pub(crate) local: bool,
+    /// [`softland_core::Ended`] as JSON.
+    pub(crate) ended: String,
+}
+
+/// Every run that was met lately.
+#[derive(Debug, Default)]
+pub(crate) struct Book {
+    rows: HashMap<String, Row>,
+    /// The id of the next new run.
+    pub(crate) next_id: i64,
+    /// The number of the next request that belongs to no run.
+    pub(crate) next_loose: u64,
+    /// Whole contents are kept.
+    full: bool,
+}
+
+/// What became of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It has a line.
+    Line,
+    /// It came after the end of its run, or belongs to none: kept without a line.
+    NoLine,
+    /// It says again what is known: a second beginning or end.
+    Known,
+    /// An event whose name only a record of its own may have.
+    Misnamed,
+}
+
+impl Book {
+    /// An empty one; `full`: whole contents are kept.
+    pub(crate) fn new(full: bool) -> Self {
+        Self { full, ..Self::default() }
+    }
+
+    /// Numbers a record and hands it to the sink; its line is appended to `text`.
+    pub(crate) fn take<S: Sink>(
+        &mut self,
+        record: &Record,
+        sink: &mut S,
+        text: &mut Vec<u8>,
+    ) -> Result<Taken, S::Error> {
+        let full = self.full;
+        match record {
+            Record::RunStart(start) => {
+                let row = self.row(&start.run, start.at, sink)?;
+                if row.met {
+                    return Ok(Taken::Known);
+                }
+                row.begin(start);
+                put(row, (start.at, 0, "run_start"), &fields::of_start(start), sink, text)
+            }
+            Record::Event(event) if RESERVED.contains(&event.event) => Ok(Taken::Misnamed),
+            Record::Event(event) => {
+                let row = self.row(&event.run, event.at, sink)?;
+                row.touch(event.at, event.turn);
+                let Event { at, turn, event, ref fields, .. } = *event;
+                put(row, (at, turn, event), &fields::of_event(event, fields, full), sink, text)
+            }
+            Record::Request(request) => self.request(request, sink, text),
+            Record::RunEnd(end) => {
+                let row = self.row(&end.run, end.at, sink)?;
+                if row.end.is_some() {
+                    return Ok(Taken::Known);
+                }
+                let name = fields::last_event(&end.ended);
+                let fields = fields::of_end(end, full);
+                let taken = put(row, (end.at, end.turns, name), &fields, sink, text)?;
+                row.finish(end);
+                Ok(taken)
+            }
+        }
+    }
+
+    fn request<S: Sink>(
+        &mut self,
+        request: &Request,
+        sink: &mut S,
+        text: &mut Vec<u8>,
+    ) -> Result<Taken, S::Error> {
+        let Some(run) = &request.run else {
+            sink.request(0, self.next_loose, request)?;
+            self.next_loose += 1;
+            return Ok(Taken::NoLine);
+        };
+        let row = self.row(run, request.at, sink)?;
+        row.touch(request.at, request.turn);
+        row.add(request);
+        let seq = row.number();
+        sink.request(row.id, seq, request)?;
+        if row.end.is_some() {
+            return Ok(Taken::NoLine);
+        }
+        let envelope = usage_line(run, seq, request);
+        fields::line(text, &envelope, &fields::of_request(request));
+        Ok(Taken::Line)
+    }
+
+    fn row<S: Sink>(&mut self, run: &str, at: u64, sink: &mut S) -> Result<&mut Row, S::Error> {
+        use std::collections::hash_map::Entry;
+        match self.rows.entry(run.to_owned()) {
+            Entry::Occupied(entry) => Ok(entry.into_mut()),
+            Entry::Vacant(entry) => {
+                let row = match sink.find(run)? {
+                    Some(row) => row,
+                    None => {
+                        self.next_id += 1;
+                        Row::new(self.next_id - 1, run, at)
+                    }
+                };
+                Ok(entry.insert(row))
+            }
+        }
+    }
+
+    /// Rows that have changed since they were last kept.
+    pub(crate) fn changed(&self) -> impl Iterator<Item = &Row> {
+        self.rows.values().filter(|row| row.changed)
+    }
+
+    /// All of it is kept now. `all`: there is no other memory of a run, so that as many as
+    /// possible are held on to.
+    pub(crate) fn kept(&mut self, all: bool) {
+        let most = if all { REMEMBERED * 16 } else { REMEMBERED };
+        if self.rows.len() > most {
+            self.rows.retain(|_, row| row.end.is_none());
+        }
+        if self.rows.len() > most {
+            self.rows.clear();
+        }
+        for row in self.rows.values_mut() {
+            row.changed = false;
+            row.new = false;
+        }
+    }
+
+    /// Runs stand like this.
+    pub(crate) fn learn(&mut self, rows: HashMap<String, Row>) {
+        self.rows = rows;
+    }
+
+    /// Nothing is known of any run, until it is read again.
+    pub(crate) fn forget(&mut self) {
+        self.rows.clear();
+    }
+}
+
+/// The line of a request.
+pub(crate) fn usage_line<'a>(run: &'a str, seq: u64, request: &Request) -> Envelope<'a> {
+    Envelope { seq, at: request.at, run, turn: request.turn, event: "usage" }
+}
+
+fn put<S: Sink>(
+    row: &mut Row,
+    (at, turn, event): (u64, u64, &str),
+    fields: &str,
+    sink: &mut S,
+    text: &mut Vec<u8>,
+) -> Result<Taken, S::Error> {
+    let seq = row.number();
+    let envelope = Envelope { seq, at, run: &row.run, turn, event };
+    sink.event(row.id, &envelope, fields)?;
+    if row.end.is_some() {
+        return Ok(Taken::NoLine);
+    }
+    fields::line(text, &envelope, fields);
+    Ok(Taken::Line)
+}
+
+impl Row {
+    fn new(id: i64, run: &str, at: u64) -> Self {
+        let run = run.to_owned();
+        Self { id, run, started: at, last: at, cost: Some(0), new: true, ..Self::default() }
+    }
+
+    /// One that is known by its last line only.
+    pub(crate) fn standing(run: String, next_seq: u64) -> Self {
+        Self { next_seq, met: true, new: false, ..Self::new(0, &run, 0) }
+    }
+
+    fn number(&mut self) -> u64 {
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        self.changed = true;
+        seq
+    }
+
+    fn touch(&mut self, at: u64, turn: u64) {
+        self.last = self.last.max(at);
+        if self.end.is_none() {
+            self.turns = self.turns.max(turn);
+        }
+    }
+
+    fn begin(&mut self, start: &RunStart) {
+        self.met = true;
+        self.touch(start.at, 0);
+        self.session = Some(start.session.clone());
+        self.agent = start.agent.clone();
+        self.continues = start.continues.clone();
+        self.model = Some(start.model.clone());
+        self.policy = Some(start.policy.clone());
+        self.client = start.client.clone();
+    }
+
+    /// What an end has said is not changed by what comes late.
+    fn add(&mut self, request: &Request) {
+        self.requests += 1;
+        if self.end.is_some() {
+            return;
+        }
+        if !self.met {
+            // Its beginning was lost, or comes yet.
+            self.session = self.session.take().or_else(|| request.session.clone());
+            self.model = self.model.take().or_else(|| request.model.clone());
+        }
+        self.input = self.input.saturating_add(request.input);
+        self.output = self.output.saturating_add(request.output);
+        self.cache_read = self.cache_read.saturating_add(request.cache_read);
+        self.cache_write = self.cache_write.saturating_add(request.cache_write);
+        match request.cost {
+            Some(cost) => self.cost = Some(self.cost.unwrap_or(0).saturating_add(cost.0)),
+            None => self.unpriced += 1,
+        }
+    }
+
+    fn finish(&mut self, end: &RunEnd) {
+        self.touch(end.at, end.turns);
+        self.turns = end.turns;
+        self.tool_calls = Some(end.tool_calls);
+        (self.input, self.output) = (end.input, end.output);
+        (self.cache_read, self.cache_write) = (end.cache_read, end.cache_write);
+        self.cost = end.cost.map(|cost| cost.0);
+        self.end = Some(End {
+            at: end.at,
+            seq: self.next_seq.saturating_sub(1),
+            outcome: end.ended.outcome.word().to_owned(),
+            reason: end.ended.reason.to_string(),
+            local: end.local,
+            ended: fields::json(&end.ended),
+        });
+    }
+}

@@ -1,0 +1,172 @@
+//! The SQLite file: opened for its owner only, brought to the newest version, written in whole
+//! batches.
+//!
+//! Several processes may write to one file: every batch holds the write lock from its beginning,
+//! and what is remembered of runs is read again when somebody else has written.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+
+use crate::book::{Book, Taken};
+use crate::file::{self, Identity};
+use crate::options::{OpenError, OpenProblem};
+use crate::record::Record;
+
+mod rows;
+mod schema;
+mod sweep;
+
+pub(crate) use rows::{COLUMNS, Kept, lines, row_of};
+pub(crate) use schema::{VERSION, check};
+pub(crate) use sweep::{STEP, drop_old, drop_run};
+
+/// How long a lock of another process is waited for before a batch counts as failed.
+const BUSY: Duration = Duration::from_millis(250);
+/// Of the write-ahead log, what is kept on disk after a checkpoint, in bytes.
+const WAL_KEPT: i64 = 16 << 20;
+/// SQLite's page size (its default since 3.12).
+const PAGE: u64 = 4096;
+
+/// An open ledger file.
+#[derive(Debug)]
+pub(crate) struct Db {
+    connection: Connection,
+    path: PathBuf,
+    identity: Option<Identity>,
+    book: Book,
+    /// Whole contents are kept.
+    full: bool,
+    /// What SQLite calls the state of the file as far as others have written it.
+    others: i64,
+}
+
+/// What a batch came to.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    /// Records with a name that they may not have: not kept.
+    pub(crate) misnamed: u64,
+}
+
+impl Db {
+    /// Opens the file or makes it, and brings it to the newest version.
+    ///
+    /// # Errors
+    /// When it cannot be opened or written, is another program's, or a newer version's.
+    pub(crate) fn open(path: &Path, full: bool, max: Option<u64>) -> Result<Self, OpenError> {
+        let fail = |problem| OpenError::new(path, problem);
+        let sqlite = |error| fail(OpenProblem::Sqlite(error));
+        drop(file::private(path, false).map_err(|error| fail(OpenProblem::File(error)))?);
+        let mut connection = connect(path, BUSY).map_err(sqlite)?;
+        schema::migrate(&mut connection, path)?;
+        connection.pragma_update(None, "synchronous", "normal").map_err(sqlite)?;
+        connection.pragma_update(None, "journal_size_limit", WAL_KEPT).map_err(sqlite)?;
+        if let Some(max) = max {
+            let pages = i64::try_from(max / PAGE).unwrap_or(i64::MAX);
+            let set = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
+            connection
+                .pragma_update_and_check(None, "max_page_count", pages, set)
+                .map_err(sqlite)?;
+        }
+        let book = Book::new(full);
+        let identity = Identity::at(path);
+        // No version of the file has this number: the first batch reads.
+        Ok(Self { connection, path: path.to_owned(), identity, book, full, others: -1 })
+    }
+
+    /// The file under the name is not the one that was opened.
+    pub(crate) fn is_replaced(&self) -> bool {
+        Identity::at(&self.path) != self.identity
+    }
+
+    /// Writes a batch: all of it or nothing. Its lines are appended to `text`, and noted as
+    /// perhaps not logged yet where there is a log.
+    pub(crate) fn write(
+        &mut self,
+        batch: &[Record],
+        text: &mut Vec<u8>,
+        logged: bool,
+    ) -> rusqlite::Result<Written> {
+        let before = text.len();
+        let written = self.write_all(batch, text, logged);
+        match &written {
+            Ok(_) => self.book.kept(false),
+            Err(_) => {
+                self.book.forget();
+                self.others = -1;
+                text.truncate(before);
+            }
+        }
+        written
+    }
+
+    fn write_all(
+        &mut self,
+        batch: &[Record],
+        text: &mut Vec<u8>,
+        logged: bool,
+    ) -> rusqlite::Result<Written> {
+        let Self { connection, book, others, full, .. } = self;
+        let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+        refresh(&transaction, book, others)?;
+        let mut written = Written::default();
+        let mut sink = rows::Tables::new(&transaction, *full);
+        for record in batch {
+            if book.take(record, &mut sink, text)? == Taken::Misnamed {
+                written.misnamed += 1;
+            }
+        }
+        for row in book.changed() {
+            rows::keep(&transaction, row)?;
+        }
+        if logged {
+            rows::note_unlogged(&transaction, &sink.first)?;
+        }
+        transaction.commit()?;
+        Ok(written)
+    }
+
+    /// The lines of the last batch, which may have missed the log: run, number and text.
+    pub(crate) fn unlogged(&self) -> rusqlite::Result<Vec<(String, u64, Vec<u8>)>> {
+        rows::unlogged(&self.connection)
+    }
+
+    /// Every line has reached the log.
+    pub(crate) fn all_logged(&self) -> rusqlite::Result<()> {
+        rows::note_unlogged(&self.connection, &std::collections::BTreeMap::new())
+    }
+
+    /// Deletes a few of the runs whose last record is older; whether there may be more.
+    pub(crate) fn sweep(&mut self, before: u64) -> rusqlite::Result<bool> {
+        let dropped = drop_old(&self.connection, before, STEP)?;
+        if dropped > 0 {
+            self.book.forget();
+        }
+        Ok(dropped >= STEP)
+    }
+}
+
+/// A connection that may write to a file that is there.
+pub(crate) fn connect(path: &Path, busy: Duration) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(busy)?;
+    connection.set_prepared_statement_cache_capacity(32);
+    Ok(connection)
+}
+
+/// Forgets what is known where somebody else has written.
+fn refresh(db: &Connection, book: &mut Book, others: &mut i64) -> rusqlite::Result<()> {
+    let version = db.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+    if *others == version {
+        return Ok(());
+    }
+    book.forget();
+    let number = |sql: &str| db.query_row(sql, [], |row| row.get::<_, i64>(0));
+    book.next_id = number("SELECT coalesce(max(id), 0) + 1 FROM runs")?;
+    let loose = number("SELECT coalesce(max(seq) + 1, 0) FROM requests WHERE run_id = 0")?;
+    book.next_loose = u64::try_from(loose).unwrap_or(0);
+    *others = version;
+    Ok(())
+}

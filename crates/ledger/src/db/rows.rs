@@ -1,0 +1,284 @@
+//! Values to columns and back.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, OptionalExtension as _, Row as SqlRow, params};
+use softland_core::{Digest, NanoUsd};
+
+use crate::book::{End, Row, Sink, usage_line};
+use crate::fields::{self, Envelope};
+use crate::record::Request;
+
+/// The columns that [`row_of`] reads, in order.
+pub(crate) const COLUMNS: &str = "id, run, session, agent, continues, model, policy, client, \
+    started, last, met, next_seq, turns, tool_calls, requests, input, output, cache_read, \
+    cache_write, cost, unpriced, ended, end_seq, outcome, reason, local, ending";
+
+/// A whole number as SQLite holds it: what is larger is the largest.
+fn int(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn count(row: &SqlRow<'_>, at: usize) -> rusqlite::Result<u64> {
+    row.get::<_, i64>(at).map(|number| u64::try_from(number).unwrap_or(0))
+}
+
+fn maybe(row: &SqlRow<'_>, at: usize) -> rusqlite::Result<Option<u64>> {
+    let number = row.get::<_, Option<i64>>(at)?;
+    Ok(number.map(|number| u64::try_from(number).unwrap_or(0)))
+}
+
+/// The tables within a transaction.
+pub(crate) struct Tables<'a> {
+    db: &'a Connection,
+    full: bool,
+    /// The first number of each run in this batch.
+    pub(crate) first: BTreeMap<i64, u64>,
+}
+
+impl<'a> Tables<'a> {
+    pub(crate) fn new(db: &'a Connection, full: bool) -> Self {
+        Self { db, full, first: BTreeMap::new() }
+    }
+}
+
+impl Sink for Tables<'_> {
+    type Error = rusqlite::Error;
+
+    fn find(&mut self, run: &str) -> rusqlite::Result<Option<Row>> {
+        let sql = run_sql("SELECT ", " FROM runs WHERE run = ?1");
+        self.db.prepare_cached(&sql)?.query_row([run], row_of).optional()
+    }
+
+    fn event(&mut self, id: i64, line: &Envelope<'_>, fields: &str) -> rusqlite::Result<()> {
+        self.first.entry(id).or_insert(line.seq);
+        let sql = "INSERT INTO events VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let values = params![id, int(line.seq), int(line.at), int(line.turn), line.event, fields];
+        self.db.prepare_cached(sql)?.execute(values).map(drop)
+    }
+
+    fn request(&mut self, id: i64, seq: u64, request: &Request) -> rusqlite::Result<()> {
+        if id != 0 {
+            self.first.entry(id).or_insert(seq);
+        }
+        let digest = request.content.as_deref().map(|bytes| Digest::of(bytes).to_string());
+        let length = request.content.as_ref().map(|bytes| int(bytes.len() as u64));
+        let sql = "INSERT INTO requests VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, \
+                   ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)";
+        self.db.prepare_cached(sql)?.execute(params![
+            id,
+            int(seq),
+            int(request.at),
+            request.id,
+            request.session,
+            int(request.turn),
+            request.upstream,
+            request.path,
+            request.model,
+            request.rung,
+            request.status,
+            int(request.input),
+            int(request.output),
+            int(request.cache_read),
+            int(request.cache_write),
+            request.cost.map(|cost| int(cost.0)),
+            int(request.millis),
+            request.remark,
+            digest,
+            length,
+        ])?;
+        if let Some(content) = request.content.as_ref().filter(|_| self.full) {
+            let sql = "INSERT INTO contents VALUES (?1, ?2, ?3)";
+            self.db.prepare_cached(sql)?.execute(params![id, int(seq), content])?;
+        }
+        Ok(())
+    }
+}
+
+/// SQL around the columns of a run.
+pub(crate) fn run_sql(before: &str, after: &str) -> String {
+    [before, COLUMNS, after].concat()
+}
+
+/// Keeps a run that has changed.
+pub(crate) fn keep(db: &Connection, row: &Row) -> rusqlite::Result<()> {
+    let sql = if row.new {
+        "INSERT INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, \
+         ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27)"
+    } else {
+        // `run` and `started` have indexes and never change.
+        "UPDATE runs SET session = ?3, agent = ?4, continues = ?5, model = ?6, policy = ?7, \
+         client = ?8, last = ?10, met = ?11, next_seq = ?12, turns = ?13, tool_calls = ?14, \
+         requests = ?15, input = ?16, output = ?17, cache_read = ?18, cache_write = ?19, \
+         cost = ?20, unpriced = ?21, ended = ?22, end_seq = ?23, outcome = ?24, reason = ?25, \
+         local = ?26, ending = ?27 WHERE id = ?1 AND run = ?2 AND started = ?9"
+    };
+    let end = row.end.as_ref();
+    db.prepare_cached(sql)?
+        .execute(params![
+            row.id,
+            row.run,
+            row.session,
+            row.agent,
+            row.continues,
+            row.model,
+            row.policy,
+            row.client,
+            int(row.started),
+            int(row.last),
+            row.met,
+            int(row.next_seq),
+            int(row.turns),
+            row.tool_calls.map(int),
+            int(row.requests),
+            int(row.input),
+            int(row.output),
+            int(row.cache_read),
+            int(row.cache_write),
+            row.cost.map(int),
+            int(row.unpriced),
+            end.map(|end| int(end.at)),
+            end.map(|end| int(end.seq)),
+            end.map(|end| &end.outcome),
+            end.map(|end| &end.reason),
+            end.map(|end| end.local),
+            end.map(|end| &end.ended),
+        ])
+        .map(drop)
+}
+
+/// A run from its [`COLUMNS`].
+pub(crate) fn row_of(row: &SqlRow<'_>) -> rusqlite::Result<Row> {
+    let end = match maybe(row, 21)? {
+        None => None,
+        Some(at) => Some(End {
+            at,
+            seq: count(row, 22)?,
+            outcome: row.get(23)?,
+            reason: row.get(24)?,
+            local: row.get(25)?,
+            ended: row.get(26)?,
+        }),
+    };
+    Ok(Row {
+        id: row.get(0)?,
+        run: row.get(1)?,
+        session: row.get(2)?,
+        agent: row.get(3)?,
+        continues: row.get(4)?,
+        model: row.get(5)?,
+        policy: row.get(6)?,
+        client: row.get(7)?,
+        started: count(row, 8)?,
+        last: count(row, 9)?,
+        met: row.get(10)?,
+        next_seq: count(row, 11)?,
+        turns: count(row, 12)?,
+        tool_calls: maybe(row, 13)?,
+        requests: count(row, 14)?,
+        input: count(row, 15)?,
+        output: count(row, 16)?,
+        cache_read: count(row, 17)?,
+        cache_write: count(row, 18)?,
+        cost: maybe(row, 19)?,
+        unpriced: count(row, 20)?,
+        end,
+        changed: false,
+        new: false,
+    })
+}
+
+/// One line of a run, as it is kept.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    pub(crate) seq: u64,
+    pub(crate) at: u64,
+    pub(crate) turn: u64,
+    pub(crate) event: String,
+    pub(crate) fields: String,
+}
+
+/// The lines of a run from a number on, in order.
+pub(crate) fn lines(db: &Connection, id: i64, from: u64) -> rusqlite::Result<Vec<Kept>> {
+    let sql = "SELECT seq, at, turn, event, fields FROM events WHERE run_id = ?1 AND seq >= ?2";
+    let mut events = db.prepare_cached(sql)?;
+    let events = events.query_map(params![id, int(from)], |row| {
+        Ok(Kept {
+            seq: count(row, 0)?,
+            at: count(row, 1)?,
+            turn: count(row, 2)?,
+            event: row.get(3)?,
+            fields: row.get(4)?,
+        })
+    })?;
+    let mut lines = events.collect::<rusqlite::Result<Vec<_>>>()?;
+    let sql = "SELECT seq, at, request, session, turn, upstream, path, model, rung, status, \
+               input, output, cache_read, cache_write, cost, ms, remark \
+               FROM requests WHERE run_id = ?1 AND seq >= ?2";
+    let mut requests = db.prepare_cached(sql)?;
+    let requests = requests.query_map(params![id, int(from)], |row| {
+        let request = request_of(row)?;
+        let line = usage_line("", count(row, 0)?, &request);
+        let event = line.event.to_owned();
+        let fields = fields::of_request(&request);
+        Ok(Kept { seq: line.seq, at: line.at, turn: line.turn, event, fields })
+    })?;
+    for line in requests {
+        lines.push(line?);
+    }
+    lines.sort_by_key(|line| line.seq);
+    Ok(lines)
+}
+
+fn request_of(row: &SqlRow<'_>) -> rusqlite::Result<Request> {
+    Ok(Request {
+        at: count(row, 1)?,
+        id: row.get(2)?,
+        run: None,
+        session: row.get(3)?,
+        turn: count(row, 4)?,
+        upstream: row.get(5)?,
+        path: row.get(6)?,
+        model: row.get(7)?,
+        rung: row.get(8)?,
+        status: row.get(9)?,
+        input: count(row, 10)?,
+        output: count(row, 11)?,
+        cache_read: count(row, 12)?,
+        cache_write: count(row, 13)?,
+        cost: maybe(row, 14)?.map(NanoUsd),
+        millis: count(row, 15)?,
+        remark: row.get(16)?,
+        content: None,
+    })
+}
+
+/// Notes the runs of a batch with their first numbers; none: every line is logged.
+pub(crate) fn note_unlogged(db: &Connection, first: &BTreeMap<i64, u64>) -> rusqlite::Result<()> {
+    let sql = "UPDATE unlogged SET runs = ?1 WHERE runs <> ?1";
+    db.prepare_cached(sql)?.execute([fields::json(first)]).map(drop)
+}
+
+/// The lines of the last batch: run, number and text.
+pub(crate) fn unlogged(db: &Connection) -> rusqlite::Result<Vec<(String, u64, Vec<u8>)>> {
+    let noted: String = db.query_row("SELECT runs FROM unlogged", [], |row| row.get(0))?;
+    let first: BTreeMap<i64, u64> = serde_json::from_str(&noted).unwrap_or_default();
+    let mut found = Vec::new();
+    for (id, from) in first {
+        let sql = run_sql("SELECT ", " FROM runs WHERE id = ?1");
+        let Some(row) = db.query_row(&sql, [id], row_of).optional()? else { continue };
+        let last = row.end.as_ref().map_or(u64::MAX, |end| end.seq);
+        for kept in lines(db, id, from)?.iter().filter(|kept| kept.seq <= last) {
+            let mut text = Vec::new();
+            fields::line(&mut text, &kept.envelope(&row.run), &kept.fields);
+            found.push((row.run.clone(), kept.seq, text));
+        }
+    }
+    Ok(found)
+}
+
+impl Kept {
+    pub(crate) fn envelope<'a>(&'a self, run: &'a str) -> Envelope<'a> {
+        Envelope { seq: self.seq, at: self.at, run, turn: self.turn, event: &self.event }
+    }
+}

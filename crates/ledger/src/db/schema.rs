@@ -1,0 +1,120 @@
+//! The tables, and how a file comes from one version to the next.
+
+use std::path::Path;
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+use crate::options::{OpenError, OpenProblem};
+
+/// "soft", in SQLite's field for telling applications apart.
+const APPLICATION: i64 = 0x736f_6674;
+
+/// One step a version, the first from an empty file. A step that was released is never changed.
+const STEPS: &[&str] = &[include_str!("1.sql")];
+
+/// The newest version.
+pub(crate) const VERSION: i64 = STEPS.len() as i64;
+
+/// Brings a file to the newest version, in one transaction.
+///
+/// # Errors
+/// When it is another program's or a newer version's, or cannot be written.
+pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
+    let fail = |error| OpenError::new(path, problem(error));
+    if version(connection, path)? < VERSION {
+        // It takes the file for itself for a moment; once set, it stays.
+        let mode = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
+        connection.pragma_update_and_check(None, "journal_mode", "wal", mode).map_err(fail)?;
+        steps(connection, STEPS).map_err(fail)?;
+    }
+    // Another process may have been faster, also with a later version.
+    version(connection, path).map(drop)
+}
+
+/// The version of a file that is this program's.
+///
+/// # Errors
+/// When it is another program's or a newer version's, or cannot be read.
+pub(crate) fn check(connection: &Connection, path: &Path) -> Result<i64, OpenError> {
+    version(connection, path)
+}
+
+fn version(connection: &Connection, path: &Path) -> Result<i64, OpenError> {
+    let fail = |problem| Err(OpenError::new(path, problem));
+    let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+    let read = || {
+        Ok((
+            number("PRAGMA application_id")?,
+            number("PRAGMA user_version")?,
+            number("SELECT count(*) FROM sqlite_schema")?,
+        ))
+    };
+    match read() {
+        Err(error) => fail(problem(error)),
+        Ok((APPLICATION, found, _)) if found > VERSION => {
+            fail(OpenProblem::Newer { found, known: VERSION })
+        }
+        Ok((APPLICATION, found, _)) => Ok(found),
+        Ok((0, 0, 0)) => Ok(0),
+        Ok(_) => fail(OpenProblem::NotALedger),
+    }
+}
+
+fn problem(error: rusqlite::Error) -> OpenProblem {
+    match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::NotADatabase) => OpenProblem::NotALedger,
+        _ => OpenProblem::Sqlite(error),
+    }
+}
+
+/// Takes the steps that a file has not seen: all of them or none.
+fn steps(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<()> {
+    let transaction = Transaction::new(connection, TransactionBehavior::Immediate)?;
+    let seen: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    let seen = usize::try_from(seen).unwrap_or(usize::MAX);
+    for step in steps.iter().skip(seen) {
+        transaction.execute_batch(step)?;
+    }
+    if seen < steps.len() {
+        transaction.pragma_update(None, "user_version", steps.len() as i64)?;
+        transaction.pragma_update(None, "application_id", APPLICATION)?;
+    }
+    transaction.commit()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(connection: &Connection) -> i64 {
+        connection.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn steps_are_taken_once_and_in_order() {
+        let mut db = Connection::open_in_memory().unwrap();
+        let first = "CREATE TABLE a (x); INSERT INTO a VALUES (1);";
+        steps(&mut db, &[first]).unwrap();
+        assert_eq!(version(&db), 1);
+        let second = "ALTER TABLE a ADD COLUMN y DEFAULT 7; UPDATE a SET x = x + 1;";
+        for _ in 0..2 {
+            steps(&mut db, &[first, second]).unwrap();
+            let row = db.query_row("SELECT x, y FROM a", [], |row| {
+                Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
+            });
+            assert_eq!((version(&db), row.unwrap()), (2, (2, 7)));
+        }
+        steps(&mut db, &[first]).unwrap();
+        assert_eq!(version(&db), 2, "an older program takes nothing back");
+    }
+
+    #[test]
+    fn a_step_that_fails_leaves_the_file_as_it_was() {
+        let mut db = Connection::open_in_memory().unwrap();
+        steps(&mut db, &["CREATE TABLE a (x)"]).unwrap();
+        steps(&mut db, &["", "CREATE TABLE b (x)", "CREATE TABLE a (x)"]).unwrap_err();
+        let tables: i64 =
+            db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).unwrap();
+        assert_eq!((version(&db), tables), (1, 1));
+    }
+}

@@ -1,0 +1,52 @@
+//! Taking runs out again, a few at a time, so that nobody waits long for the file.
+
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+
+/// Runs, or requests of no run, that are deleted in one step.
+pub(crate) const STEP: usize = 32;
+
+/// Deletes some of what was last heard of before a time; returns how many of `most`.
+pub(crate) fn drop_old(db: &Connection, before: u64, most: usize) -> rusqlite::Result<usize> {
+    let before = i64::try_from(before).unwrap_or(i64::MAX);
+    let limit = i64::try_from(most).unwrap_or(i64::MAX);
+    let old = "SELECT id FROM runs WHERE started < ?1 AND last < ?1 ORDER BY started LIMIT ?2";
+    // Numbers of requests without a run grow with time: those before the first young one.
+    let loose = "SELECT seq FROM requests WHERE run_id = 0 AND seq < coalesce((SELECT min(seq) \
+                 FROM requests WHERE run_id = 0 AND at >= ?1), 9223372036854775807) \
+                 ORDER BY seq LIMIT ?2";
+    // It begins by reading, and asks for the write lock only where there is something to delete;
+    // when somebody has written in between it fails, and is tried again later.
+    let transaction = Transaction::new_unchecked(db, TransactionBehavior::Deferred)?;
+    let old = ids(&transaction, old, before, limit)?;
+    let loose = ids(&transaction, loose, before, limit)?;
+    for id in &old {
+        drop_rows(&transaction, *id)?;
+    }
+    for seq in &loose {
+        for table in ["requests", "contents"] {
+            let sql = format!("DELETE FROM {table} WHERE run_id = 0 AND seq = ?1");
+            transaction.prepare_cached(&sql)?.execute([seq])?;
+        }
+    }
+    transaction.commit()?;
+    Ok(old.len().max(loose.len()))
+}
+
+/// Deletes one run by its database id.
+pub(crate) fn drop_run(db: &Connection, id: i64) -> rusqlite::Result<()> {
+    let transaction = Transaction::new_unchecked(db, TransactionBehavior::Immediate)?;
+    drop_rows(&transaction, id)?;
+    transaction.commit()
+}
+
+fn ids(db: &Connection, sql: &str, before: i64, limit: i64) -> rusqlite::Result<Vec<i64>> {
+    db.prepare_cached(sql)?.query_map(params![before, limit], |row| row.get(0))?.collect()
+}
+
+fn drop_rows(db: &Connection, id: i64) -> rusqlite::Result<()> {
+    for table in ["events", "requests", "contents"] {
+        let sql = format!("DELETE FROM {table} WHERE run_id = ?1");
+        db.prepare_cached(&sql)?.execute([id])?;
+    }
+    db.prepare_cached("DELETE FROM runs WHERE id = ?1")?.execute([id]).map(drop)
+}

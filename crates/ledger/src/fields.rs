@@ -1,0 +1,267 @@
+//! The text of event lines: the envelope, and each event's fields in the contract's words
+//! (sections 6 and 7).
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
+use serde::ser::Serializer as _;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use softland_core::{Digest, Ended, NanoUsd, Outcome};
+
+use crate::record::{Request, RunEnd, RunStart};
+
+/// The version of the lines.
+const VERSION: u32 = 1;
+
+/// Names of the envelope, which no field may take.
+const ENVELOPE: [&str; 6] = ["v", "seq", "ts", "run", "turn", "event"];
+
+/// Fields that hold what was said, by event.
+const CONTENTS: [(&str, &str); 5] = [
+    ("text_delta", "text"),
+    ("thinking_delta", "text"),
+    ("tool_input_delta", "partial_json"),
+    ("tool_execute", "input"),
+    ("tool_result", "content"),
+];
+
+/// A time in milliseconds since 1970 as RFC 3339 in UTC, to the millisecond.
+#[must_use]
+pub fn timestamp(at: u64) -> String {
+    let at = i64::try_from(at).unwrap_or(i64::MAX);
+    let at = jiff::Timestamp::from_millisecond(at).unwrap_or(jiff::Timestamp::MAX);
+    format!("{at:.3}")
+}
+
+/// What stands before an event's own fields.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Envelope<'a> {
+    pub(crate) seq: u64,
+    pub(crate) at: u64,
+    pub(crate) run: &'a str,
+    pub(crate) turn: u64,
+    pub(crate) event: &'a str,
+}
+
+/// Appends one line; `fields` is a JSON object on one line.
+pub(crate) fn line(out: &mut Vec<u8>, envelope: &Envelope<'_>, fields: &str) {
+    let Envelope { seq, at, run, turn, event } = *envelope;
+    let head = format!("{{\"v\":{VERSION},\"seq\":{seq},\"ts\":\"{}\",\"run\":", timestamp(at));
+    out.extend_from_slice(head.as_bytes());
+    quoted(out, run);
+    out.extend_from_slice(format!(",\"turn\":{turn},\"event\":").as_bytes());
+    quoted(out, event);
+    let inner = fields.strip_prefix('{').unwrap_or("}");
+    if inner.trim_start() != "}" {
+        out.push(b',');
+    }
+    out.extend_from_slice(inner.as_bytes());
+    out.push(b'\n');
+}
+
+fn quoted(out: &mut Vec<u8>, text: &str) {
+    // A text into a vector: neither can fail.
+    let _ = serde_json::Serializer::new(out).serialize_str(text);
+}
+
+/// The fields of an event as they are kept: a JSON object on one line, without the envelope's
+/// names, and without what was said unless whole contents are kept.
+pub(crate) fn of_event(event: &str, fields: &str, full: bool) -> String {
+    let said = CONTENTS.iter().find(|(name, _)| *name == event).map(|(_, field)| *field);
+    let said = said.filter(|_| !full);
+    let taken = match shape(fields) {
+        Some(Shape::Plain) if said.is_none() && !fields.contains(['\n', '\r']) => {
+            return fields.trim().to_owned();
+        }
+        Some(_) => serde_json::from_str::<BTreeMap<String, Value>>(fields).ok(),
+        None => None,
+    };
+    let Some(taken) = taken else {
+        return json(&BTreeMap::from([("unreadable_bytes", fields.len())]));
+    };
+    let mut kept = BTreeMap::new();
+    for (name, value) in taken {
+        if said == Some(name.as_str()) {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            kept.insert(format!("{name}_digest"), Digest::of(text.as_bytes()).to_string().into());
+            kept.insert(format!("{name}_bytes"), text.len().into());
+        } else if ENVELOPE.contains(&name.as_str()) {
+            // `child {run}`: the envelope's `run` is the parent's.
+            kept.insert(format!("{event}_{name}"), value);
+        } else {
+            kept.insert(name, value);
+        }
+    }
+    json(&kept)
+}
+
+/// What the text of an object is like.
+enum Shape {
+    Plain,
+    /// It has names of the envelope.
+    Clashing,
+}
+
+/// `None` where it is no JSON object.
+fn shape(fields: &str) -> Option<Shape> {
+    struct Names;
+    impl<'de> Visitor<'de> for Names {
+        type Value = Shape;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Shape, A::Error> {
+            let mut shape = Shape::Plain;
+            while let Some((name, IgnoredAny)) = map.next_entry::<String, _>()? {
+                if ENVELOPE.contains(&name.as_str()) {
+                    shape = Shape::Clashing;
+                }
+            }
+            Ok(shape)
+        }
+    }
+    let mut reader = serde_json::Deserializer::from_str(fields);
+    let shape = reader.deserialize_map(Names).ok()?;
+    reader.end().is_ok().then_some(shape)
+}
+
+/// `run_start`, with the session and what a reader of several runs needs beside the contract's.
+pub(crate) fn of_start(start: &RunStart) -> String {
+    #[derive(Serialize)]
+    struct Fields<'a> {
+        agent: Option<&'a str>,
+        model: &'a str,
+        policy: &'a str,
+        session: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        continues: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        client: Option<&'a str>,
+    }
+    json(&Fields {
+        agent: start.agent.as_deref(),
+        model: &start.model,
+        policy: &start.policy,
+        session: &start.session,
+        continues: start.continues.as_deref(),
+        client: start.client.as_deref(),
+    })
+}
+
+/// `usage`, with which request it was and how that went.
+pub(crate) fn of_request(request: &Request) -> String {
+    #[derive(Serialize)]
+    struct Fields<'a> {
+        input: u64,
+        output: u64,
+        cache_read: u64,
+        cache_write: u64,
+        cost_usd: Option<NanoUsd>,
+        request: &'a str,
+        upstream: &'a str,
+        path: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        model: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        rung: Option<&'a str>,
+        status: Option<u16>,
+        ms: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        remark: Option<&'a str>,
+    }
+    json(&Fields {
+        input: request.input,
+        output: request.output,
+        cache_read: request.cache_read,
+        cache_write: request.cache_write,
+        cost_usd: request.cost,
+        request: &request.id,
+        upstream: &request.upstream,
+        path: &request.path,
+        model: request.model.as_deref(),
+        rung: request.rung.as_deref(),
+        status: request.status,
+        ms: request.millis,
+        remark: request.remark.as_deref(),
+    })
+}
+
+/// The name of a run's last event.
+pub(crate) fn last_event(ended: &Ended) -> &'static str {
+    if ended.outcome.is_done() { "done" } else { "error" }
+}
+
+/// `done` or `error`.
+pub(crate) fn of_end(end: &RunEnd, full: bool) -> String {
+    #[derive(Serialize)]
+    struct Total {
+        input: u64,
+        output: u64,
+        cache_read: u64,
+        cache_write: u64,
+    }
+    #[derive(Serialize)]
+    struct Fields<'a> {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+        #[serde(flatten)]
+        ended: &'a Ended,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        answer: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        answered_by: Option<&'static str>,
+        turns: u64,
+        tool_calls: u64,
+        usage: Total,
+        cost_usd: Option<NanoUsd>,
+    }
+    let done = end.ended.outcome.is_done();
+    json(&Fields {
+        message: (!done).then(|| message(&end.ended)),
+        ended: &end.ended,
+        answer: end.answer.as_deref().filter(|_| done && full),
+        answered_by: done.then_some(if end.local { "local" } else { "model" }),
+        turns: end.turns,
+        tool_calls: end.tool_calls,
+        usage: Total {
+            input: end.input,
+            output: end.output,
+            cache_read: end.cache_read,
+            cache_write: end.cache_write,
+        },
+        cost_usd: end.cost,
+    })
+}
+
+/// Why a run has no answer.
+fn message(ended: &Ended) -> String {
+    match (ended.outcome, &ended.reason) {
+        (Outcome::Failed, softland_core::Reason::Provider) => "the provider failed".to_owned(),
+        (Outcome::Cancelled, softland_core::Reason::User) => {
+            "ended by the user or by silence".to_owned()
+        }
+        (outcome, reason) => format!("{}: {reason}", outcome.word()),
+    }
+}
+
+/// Where a line stands, of a line that was written here.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Standing {
+    pub(crate) seq: u64,
+    pub(crate) run: String,
+    pub(crate) event: String,
+}
+
+/// `None` where it is no such line.
+pub(crate) fn standing(line: &[u8]) -> Option<Standing> {
+    serde_json::from_slice(line).ok()
+}
+
+/// Values of our own types: every key is a text, so that it cannot fail.
+pub(crate) fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_else(|_| "{}".to_owned())
+}

@@ -1,0 +1,280 @@
+//! The event log: lines appended to a file, which is renamed when it has grown.
+//!
+//! Lines are written whole or taken back. Several processes may append to one log; it may be
+//! renamed or deleted by others at any time and is then begun anew.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::book::{End, Row};
+use crate::fields;
+use crate::file::{self, Identity};
+
+/// How much of an existing log's end is read at the start, in bytes.
+const TAIL: u64 = 16 << 20;
+
+/// An event log.
+#[derive(Debug)]
+pub(crate) struct Log {
+    path: PathBuf,
+    max: u64,
+    keep: u32,
+    file: Option<(File, Option<Identity>)>,
+}
+
+impl Log {
+    /// Opens a log or makes it. What a process that died has left of a line is cut off, unless
+    /// another one writes to it; whether this is the only one.
+    ///
+    /// # Errors
+    /// When the file cannot be opened or made.
+    pub(crate) fn open(path: &Path, max: u64, keep: u32) -> io::Result<(Self, bool)> {
+        let mut log = Self { path: path.to_owned(), max, keep, file: None };
+        let file = log.file()?;
+        let alone = file.try_lock().is_ok();
+        if alone {
+            cut_torn(file)?;
+            file.unlock()?;
+        }
+        // Says to the next process that this one is there; advice that a file system may not take.
+        let _ = file.try_lock_shared();
+        Ok((log, alone))
+    }
+
+    /// Appends whole lines, and takes out of `text` what was written.
+    ///
+    /// # Errors
+    /// When not all of it could be; what could is out of `text`.
+    pub(crate) fn append(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        let (max, size) = (self.max, text.len() as u64);
+        let length = self.file()?.metadata()?.len();
+        if length > 0 && length.saturating_add(size) > max {
+            self.rotate()?;
+        }
+        let file = self.file()?;
+        let before = file.metadata()?.len();
+        let (written, result) = write_some(file, text);
+        let whole =
+            text.iter().take(written).rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        if written > whole {
+            let after = before.saturating_add(written as u64);
+            // Not if somebody else has written meanwhile: their lines are not ours to cut.
+            if file.metadata()?.len() == after {
+                file.set_len(before.saturating_add(whole as u64))?;
+            } else {
+                file.write_all(b"\n")?;
+            }
+        }
+        text.drain(..whole);
+        result
+    }
+
+    /// The file under the path, opened anew where it is another one than before.
+    fn file(&mut self) -> io::Result<&mut File> {
+        let now = Identity::at(&self.path);
+        let stale = self.file.as_ref().is_none_or(|(_, known)| now.is_none() || *known != now);
+        if stale {
+            self.file = None;
+            let file = file::private(&self.path, true)?;
+            let _ = file.try_lock_shared();
+            let identity = Identity::of(&file.metadata()?);
+            return Ok(&mut self.file.insert((file, identity)).0);
+        }
+        match &mut self.file {
+            Some((file, _)) => Ok(file),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// `NAME` becomes `NAME.1`, that `NAME.2`, and so on; the last goes.
+    fn rotate(&mut self) -> io::Result<()> {
+        self.file = None;
+        for number in (1..self.keep).rev() {
+            rename_if_there(&self.numbered(number), &self.numbered(number + 1))?;
+        }
+        match self.keep {
+            0 => fs::remove_file(&self.path),
+            _ => rename_if_there(&self.path, &self.numbered(1)),
+        }
+    }
+
+    fn numbered(&self, number: u32) -> PathBuf {
+        let mut name = OsString::from(&self.path);
+        name.push(format!(".{number}"));
+        PathBuf::from(name)
+    }
+
+    /// The lines at the end of the log: run and number.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub(crate) fn recent(&mut self) -> io::Result<HashSet<(String, u64)>> {
+        let standings = tail(self.file()?)?;
+        Ok(standings.into_iter().map(|line| (line.run, line.seq)).collect())
+    }
+
+    /// How runs stand by the lines at the end of the log, for want of a better memory.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub(crate) fn standings(&mut self) -> io::Result<HashMap<String, Row>> {
+        let mut rows = HashMap::new();
+        for line in tail(self.file()?)? {
+            let mut row = Row::standing(line.run.clone(), line.seq.saturating_add(1));
+            if line.event == "done" || line.event == "error" {
+                let nothing = String::new;
+                row.end = Some(End {
+                    at: 0,
+                    seq: line.seq,
+                    outcome: nothing(),
+                    reason: nothing(),
+                    local: false,
+                    ended: nothing(),
+                });
+            }
+            rows.insert(line.run, row);
+        }
+        Ok(rows)
+    }
+}
+
+/// How much was written, and how it ended.
+fn write_some(file: &mut File, text: &[u8]) -> (usize, io::Result<()>) {
+    let mut written = 0;
+    loop {
+        match text.get(written..) {
+            None | Some([]) => return (written, Ok(())),
+            Some(rest) => match file.write(rest) {
+                Ok(0) => return (written, Err(io::ErrorKind::WriteZero.into())),
+                Ok(size) => written += size,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return (written, Err(error)),
+            },
+        }
+    }
+}
+
+fn rename_if_there(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::rename(from, to) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}
+
+/// Cuts off what follows the last line end.
+fn cut_torn(file: &mut File) -> io::Result<()> {
+    const CHUNK: u64 = 64 << 10;
+    let mut end = file.metadata()?.len();
+    let whole = end;
+    while end > 0 {
+        let start = end.saturating_sub(CHUNK);
+        let mut chunk = Vec::new();
+        file.seek(SeekFrom::Start(start))?;
+        (&*file).take(end - start).read_to_end(&mut chunk)?;
+        if let Some(at) = chunk.iter().rposition(|byte| *byte == b'\n') {
+            end = start + at as u64 + 1;
+            break;
+        }
+        end = start;
+    }
+    if end < whole { file.set_len(end) } else { Ok(()) }
+}
+
+/// What the lines within the last [`TAIL`] bytes are.
+fn tail(file: &mut File) -> io::Result<Vec<fields::Standing>> {
+    let start = file.metadata()?.len().saturating_sub(TAIL);
+    let mut text = Vec::new();
+    file.seek(SeekFrom::Start(start))?;
+    (&*file).take(TAIL).read_to_end(&mut text)?;
+    Ok(text.split(|byte| *byte == b'\n').filter_map(fields::standing).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(run: &str, seq: u64, event: &str) -> Vec<u8> {
+        let mut text = Vec::new();
+        let envelope = fields::Envelope { seq, at: 0, run, turn: 1, event };
+        fields::line(&mut text, &envelope, "{}");
+        text
+    }
+
+    #[test]
+    fn a_log_is_renamed_before_it_grows_too_large() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("e.ndjson");
+        let size = line("r", 0, "usage").len() as u64;
+        let (mut log, alone) = Log::open(&path, size * 2, 2).unwrap();
+        assert!(alone);
+        for seq in 0..9 {
+            log.append(&mut line("r", seq, "usage")).unwrap();
+        }
+        let seqs = |path: &Path| -> Vec<u64> {
+            let text = fs::read(path).unwrap();
+            text.split(|b| *b == b'\n').filter_map(fields::standing).map(|l| l.seq).collect()
+        };
+        assert_eq!(seqs(&path), [8]);
+        assert_eq!(seqs(&log.numbered(1)), [6, 7]);
+        assert_eq!(seqs(&log.numbered(2)), [4, 5]);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn a_batch_larger_than_a_log_may_be_is_still_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("e.ndjson");
+        let (mut log, _) = Log::open(&path, 10, 0).unwrap();
+        for seq in 0..3 {
+            log.append(&mut line("r", seq, "usage")).unwrap();
+        }
+        assert_eq!(fs::read(&path).unwrap(), line("r", 2, "usage"));
+    }
+
+    #[test]
+    fn what_is_left_of_a_line_is_cut_off_and_others_are_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("e.ndjson");
+        let whole = line("r", 0, "usage");
+        for torn in ["{\"v\":1,\"seq\":1", &"x".repeat(200_000)] {
+            fs::write(&path, [&whole, torn.as_bytes()].concat()).unwrap();
+            drop(Log::open(&path, 1 << 20, 1).unwrap());
+            assert_eq!(fs::read(&path).unwrap(), whole);
+        }
+        let (mut log, _) = Log::open(&path, 1 << 20, 1).unwrap();
+        fs::rename(&path, folder.path().join("away")).unwrap();
+        log.append(&mut line("r", 1, "usage")).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), line("r", 1, "usage"));
+    }
+
+    #[test]
+    fn a_second_process_cuts_nothing_off() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("e.ndjson");
+        let first = Log::open(&path, 1 << 20, 1).unwrap();
+        fs::write(&path, "half a li").unwrap();
+        let (_, alone) = Log::open(&path, 1 << 20, 1).unwrap();
+        assert!(!alone && fs::read(&path).unwrap() == b"half a li");
+        drop(first);
+    }
+
+    #[test]
+    fn runs_are_known_again_by_their_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("e.ndjson");
+        let (mut log, _) = Log::open(&path, 1 << 20, 1).unwrap();
+        let mut text =
+            [line("a", 0, "run_start"), line("b", 4, "usage"), line("a", 1, "done")].concat();
+        log.append(&mut text).unwrap();
+        let rows = log.standings().unwrap();
+        let of = |run: &str| (rows[run].next_seq, rows[run].end.is_some());
+        assert_eq!((of("a"), of("b")), ((2, true), (5, false)));
+        assert!(log.recent().unwrap().contains(&("b".to_owned(), 4)));
+    }
+}

@@ -1,0 +1,339 @@
+//! Reading a ledger, also while it is written: lists of runs, and one run step by step.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
+use serde::Serialize;
+use softland_core::{Ended, NanoUsd};
+
+use crate::book::Row;
+use crate::db;
+use crate::fields;
+use crate::options::{OpenError, OpenProblem};
+
+/// How long a lock is waited for.
+const BUSY: Duration = Duration::from_secs(2);
+/// Runs that are named where a prefix fits several.
+const NAMED: usize = 10;
+
+/// An open ledger that is only read.
+#[derive(Debug)]
+pub struct Reader {
+    connection: Connection,
+    path: PathBuf,
+}
+
+/// Which runs to list.
+#[derive(Clone, Debug, Default)]
+pub struct Query {
+    /// Of this session only.
+    pub session: Option<String>,
+    /// Begun at this time or later, in milliseconds since 1970.
+    pub since: Option<u64>,
+    /// Those only that have not ended.
+    pub open: bool,
+    /// At most so many.
+    pub limit: Option<usize>,
+}
+
+/// A run as the ledger knows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// Its id.
+    pub run: String,
+    /// What shares money with it.
+    pub session: Option<String>,
+    /// The agent within the session.
+    pub agent: Option<String>,
+    /// The ended run that it goes on from.
+    pub continues: Option<String>,
+    /// The model.
+    pub model: Option<String>,
+    /// The policy's name.
+    pub policy: Option<String>,
+    /// The client.
+    pub client: Option<String>,
+    /// When it was first heard of, in milliseconds since 1970.
+    pub started: u64,
+    /// When it was last heard of.
+    pub last: u64,
+    /// When it ended, if it has.
+    pub ended: Option<u64>,
+    /// How it ended.
+    pub end: Option<Ended>,
+    /// The answer was softland's own.
+    pub local: bool,
+    /// Turns so far.
+    pub turns: u64,
+    /// Tool calls; known once it has ended.
+    pub tool_calls: Option<u64>,
+    /// Requests, hidden ones included.
+    pub requests: u64,
+    /// Tokens.
+    pub usage: Usage,
+    /// What it cost: of a run that goes on, the sum of what is known; `None` where an ended run
+    /// had a model without a known price.
+    pub cost: Option<NanoUsd>,
+    /// Requests without a known price.
+    pub unpriced: u64,
+}
+
+/// Tokens by the price they are billed at. `input` is the uncached part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the contract's words (sections 7 and 9)")]
+pub struct Usage {
+    pub input: u64,
+    pub output: u64,
+    pub cache_read: u64,
+    pub cache_write: u64,
+}
+
+/// One line of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Its number.
+    pub seq: u64,
+    /// When, in milliseconds since 1970.
+    pub at: u64,
+    /// The turn.
+    pub turn: u64,
+    /// The event's name (contract, section 7).
+    pub event: String,
+    /// Its fields, a JSON object.
+    pub fields: String,
+    /// It came after the end of the run, and is not in the event log.
+    pub late: bool,
+}
+
+/// What a prefix of a run's id leads to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Found {
+    /// One run.
+    One(Box<Run>),
+    /// None.
+    Nothing,
+    /// Several; some of their ids.
+    Several(Vec<String>),
+}
+
+impl Reader {
+    /// Opens a ledger that somebody has written or is writing.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be read, or is another program's or a newer version's.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let fail = |problem| OpenError::new(path, problem);
+        if let Err(error) = std::fs::metadata(path) {
+            return Err(fail(match error.kind() {
+                std::io::ErrorKind::NotFound => OpenProblem::Missing,
+                _ => OpenProblem::File(error),
+            }));
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let sqlite = |error| fail(OpenProblem::Sqlite(error));
+        let connection = Connection::open_with_flags(path, flags).map_err(sqlite)?;
+        connection.busy_timeout(BUSY).map_err(sqlite)?;
+        match db::check(&connection, path)? {
+            db::VERSION => Ok(Self { connection, path: path.to_owned() }),
+            _ => Err(fail(OpenProblem::Empty)),
+        }
+    }
+
+    /// Runs, the newest first.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn runs(&self, query: &Query) -> Result<Vec<Run>, ReadError> {
+        let sql = format!(
+            "SELECT {} FROM runs WHERE (?1 IS NULL OR session = ?1) AND started >= ?2 \
+             AND (?3 = 0 OR ended IS NULL) ORDER BY started DESC, id DESC LIMIT ?4",
+            db::COLUMNS
+        );
+        let since = query.since.map_or(0, |at| i64::try_from(at).unwrap_or(i64::MAX));
+        let limit = query.limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(-1));
+        let read = || {
+            let mut rows = self.connection.prepare_cached(&sql)?;
+            let values = params![query.session, since, query.open, limit];
+            rows.query_map(values, |row| db::row_of(row).map(Run::of))?.collect::<Result<_, _>>()
+        };
+        read().map_err(|error| self.fail(error))
+    }
+
+    /// The run whose id this is, or the only one whose id begins with it.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn find(&self, prefix: &str) -> Result<Found, ReadError> {
+        let sql = format!(
+            "SELECT {} FROM runs WHERE run >= ?1 AND substr(run, 1, length(?1)) = ?1 \
+             ORDER BY run LIMIT {}",
+            db::COLUMNS,
+            NAMED
+        );
+        let read = || {
+            let mut rows = self.connection.prepare_cached(&sql)?;
+            rows.query_map([prefix], |row| db::row_of(row).map(Run::of))?
+                .collect::<rusqlite::Result<Vec<Run>>>()
+        };
+        let mut runs = read().map_err(|error| self.fail(error))?;
+        // The id itself comes first in the order of texts.
+        let whole = runs.first().is_some_and(|run| run.run == prefix);
+        if whole || runs.len() == 1 {
+            let run = runs.swap_remove(0);
+            return Ok(Found::One(Box::new(run)));
+        }
+        if runs.is_empty() {
+            return Ok(Found::Nothing);
+        }
+        Ok(Found::Several(runs.into_iter().map(|run| run.run).collect()))
+    }
+
+    /// The steps of a run, in order; none where there is no such run.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn steps(&self, run: &str) -> Result<Vec<Step>, ReadError> {
+        let read = || {
+            let sql = format!("SELECT {} FROM runs WHERE run = ?1", db::COLUMNS);
+            // Both tables as they are at one moment.
+            let moment = self.connection.unchecked_transaction()?;
+            let Some(row) = moment.query_row(&sql, [run], db::row_of).optional()? else {
+                return Ok(Vec::new());
+            };
+            let last = row.end.as_ref().map_or(u64::MAX, |end| end.seq);
+            let lines = db::lines(&moment, row.id, 0)?;
+            Ok(lines.into_iter().map(|kept| Step::of(kept, last)).collect())
+        };
+        read().map_err(|error| self.fail(error))
+    }
+
+    fn fail(&self, error: rusqlite::Error) -> ReadError {
+        ReadError { path: self.path.clone(), error }
+    }
+}
+
+impl Run {
+    fn of(row: Row) -> Self {
+        let Row { input, output, cache_read, cache_write, .. } = row;
+        let ended = row.end.as_ref().map(|end| end.at);
+        let local = row.end.as_ref().is_some_and(|end| end.local);
+        Self {
+            run: row.run,
+            session: row.session,
+            agent: row.agent,
+            continues: row.continues,
+            model: row.model,
+            policy: row.policy,
+            client: row.client,
+            started: row.started,
+            last: row.last,
+            ended,
+            end: row.end.and_then(|end| serde_json::from_str(&end.ended).ok()),
+            local,
+            turns: row.turns,
+            tool_calls: row.tool_calls,
+            requests: row.requests,
+            usage: Usage { input, output, cache_read, cache_write },
+            cost: row.cost.map(NanoUsd),
+            unpriced: row.unpriced,
+        }
+    }
+
+    /// The run as one JSON object on one line, without its line end; names as in the contract
+    /// (section 6). `outcome` and what goes with it are absent while it goes on.
+    #[must_use]
+    pub fn json(&self) -> String {
+        #[derive(Serialize)]
+        struct Line<'a> {
+            v: u32,
+            run: &'a str,
+            session: Option<&'a str>,
+            agent: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            continues: Option<&'a str>,
+            model: Option<&'a str>,
+            policy: Option<&'a str>,
+            client: Option<&'a str>,
+            started: String,
+            last: String,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            ended: Option<String>,
+            #[serde(flatten)]
+            end: Option<&'a Ended>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            answered_by: Option<&'static str>,
+            turns: u64,
+            tool_calls: Option<u64>,
+            requests: u64,
+            usage: Usage,
+            cost_usd: Option<NanoUsd>,
+            unpriced_requests: u64,
+        }
+        let done = self.end.as_ref().is_some_and(|end| end.outcome.is_done());
+        fields::json(&Line {
+            v: 1,
+            run: &self.run,
+            session: self.session.as_deref(),
+            agent: self.agent.as_deref(),
+            continues: self.continues.as_deref(),
+            model: self.model.as_deref(),
+            policy: self.policy.as_deref(),
+            client: self.client.as_deref(),
+            started: fields::timestamp(self.started),
+            last: fields::timestamp(self.last),
+            ended: self.ended.map(fields::timestamp),
+            end: self.end.as_ref(),
+            answered_by: done.then_some(if self.local { "local" } else { "model" }),
+            turns: self.turns,
+            tool_calls: self.tool_calls,
+            requests: self.requests,
+            usage: self.usage,
+            cost_usd: self.cost,
+            unpriced_requests: self.unpriced,
+        })
+    }
+}
+
+impl Step {
+    fn of(kept: db::Kept, last: u64) -> Self {
+        let db::Kept { seq, at, turn, event, fields } = kept;
+        Self { seq, at, turn, event, fields, late: seq > last }
+    }
+
+    /// The step as a line of the event log, without its line end.
+    #[must_use]
+    pub fn json(&self, run: &str) -> String {
+        let Self { seq, at, turn, event, .. } = self;
+        let mut text = Vec::new();
+        let envelope = fields::Envelope { seq: *seq, at: *at, run, turn: *turn, event };
+        fields::line(&mut text, &envelope, &self.fields);
+        String::from_utf8(text).unwrap_or_default().trim_end().to_owned()
+    }
+}
+
+/// A ledger that could not be read.
+#[derive(Debug)]
+pub struct ReadError {
+    path: PathBuf,
+    error: rusqlite::Error,
+}
+
+impl ReadError {
+    pub(crate) fn new(path: &Path, error: rusqlite::Error) -> Self {
+        Self { path: path.to_owned(), error }
+    }
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.error)
+    }
+}
+
+impl std::error::Error for ReadError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}

@@ -1,0 +1,373 @@
+//! What goes in comes out: in the database, in the log, after a restart, for as long as wanted.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde_json::json;
+use softland_core::{NanoUsd, Outcome};
+use softland_ledger::{
+    Found, Ledger, OpenProblem, Options, Query, Reader, Record, Run, Usage, Which, delete,
+};
+
+use crate::support::*;
+
+fn whole(run: &str) -> Vec<Record> {
+    let because =
+        r#"{"intervention":"ask","because":{"reason":"tool_calls","used":30,"limit":30}}"#;
+    vec![
+        start(run),
+        request(Some(run), 1),
+        event(run, 2, "intervention", because),
+        request(Some(run), 2),
+        end(run),
+    ]
+}
+
+#[test]
+fn a_run_comes_out_as_it_went_in() {
+    let place = Place::new();
+    place.write(whole("run-1"));
+    let lines = place.lines();
+    assert_eq!(lines, place.steps("run-1"), "log and database say the same");
+    check_lines(&lines);
+    let events: Vec<_> = lines.iter().map(|line| line["event"].as_str().unwrap()).collect();
+    assert_eq!(events, ["run_start", "usage", "intervention", "usage", "done"]);
+    assert_eq!(
+        lines[0],
+        json!({"v": 1, "seq": 0, "ts": "2026-09-21T14:13:20.000Z", "run": "run-1", "turn": 0,
+            "event": "run_start", "agent": null, "model": "claude-opus-5-5", "policy": "coding",
+            "session": "s1", "client": "claude-cli/2.1"})
+    );
+    assert_eq!(
+        lines[1],
+        json!({"v": 1, "seq": 1, "ts": "2026-09-21T14:13:21.000Z", "run": "run-1", "turn": 1,
+            "event": "usage", "input": 10, "output": 20, "cache_read": 3000, "cache_write": 40,
+            "cost_usd": 0.001500001, "request": "req-1", "upstream": "anthropic",
+            "path": "/v1/messages", "model": "claude-opus-5-5", "status": 200, "ms": 812})
+    );
+    assert_eq!(
+        lines[4],
+        json!({"v": 1, "seq": 4, "ts": "2026-09-21T14:14:20.000Z", "run": "run-1", "turn": 2,
+            "event": "done", "outcome": "landed", "reason": "tool_calls", "rung": "ask",
+            "limit": "tool_calls_limit", "value": 30, "remaining": {}, "answered_by": "model",
+            "turns": 2, "tool_calls": 30, "cost_usd": 0.003000002, "usage": {"input": 20,
+            "output": 40, "cache_read": 6000, "cache_write": 80}})
+    );
+}
+
+#[test]
+fn a_run_is_listed_with_its_sums_and_its_end() {
+    let place = Place::new();
+    let ledger = place.open();
+    let reader = || place.reader().runs(&Query::default()).unwrap().remove(0);
+    for record in whole("run-1").into_iter().take(4) {
+        ledger.record(record);
+    }
+    ledger.drain(LONG).unwrap();
+    let open: Run = reader();
+    let usage = Usage { input: 20, output: 40, cache_read: 6000, cache_write: 80 };
+    assert_eq!((open.end, open.ended, open.tool_calls), (None, None, None));
+    assert_eq!((open.turns, open.requests, open.usage), (2, 2, usage));
+    assert_eq!((open.cost, open.unpriced), (Some(NanoUsd(3_000_002)), 0));
+    ledger.record(end("run-1"));
+    ledger.drain(LONG).unwrap();
+    let ended = reader();
+    let how = ended.end.clone().unwrap();
+    assert_eq!((how.outcome, how.limit.as_deref()), (Outcome::Landed, Some("tool_calls_limit")));
+    assert_eq!((ended.ended, ended.tool_calls), (Some(NOW + 60_000), Some(30)));
+    assert_eq!((ended.usage, ended.cost), (usage, Some(NanoUsd(3_000_002))));
+    let line: serde_json::Value = serde_json::from_str(&ended.json()).unwrap();
+    assert_eq!((&line["outcome"], &line["answered_by"]), (&json!("landed"), &json!("model")));
+    assert_eq!(line["cost_usd"], json!(0.003000002));
+}
+
+#[test]
+fn an_unknown_price_is_not_nothing() {
+    let place = Place::new();
+    let Record::Request(known) = request(Some("r"), 1) else { unreachable!() };
+    let mut unknown = known.clone();
+    unknown.cost = None;
+    place.write(vec![Record::Request(known), Record::Request(unknown)]);
+    let run = place.reader().runs(&Query::default()).unwrap().remove(0);
+    assert_eq!((run.cost, run.unpriced), (Some(NanoUsd(1_500_001)), 1));
+    // What its lost beginning would have said, as far as requests say it.
+    assert_eq!(
+        (run.session.as_deref(), run.model.as_deref()),
+        (Some("s1"), Some("claude-opus-5-5"))
+    );
+    assert_eq!(place.lines()[1]["cost_usd"], json!(null));
+}
+
+#[test]
+fn errors_have_a_message_and_no_answer() {
+    let place = Place::new();
+    place.write(vec![start("run-1"), failed("run-1")]);
+    let line = place.lines().remove(1);
+    assert_eq!((&line["event"], &line["outcome"]), (&json!("error"), &json!("failed")));
+    assert_eq!(line["message"], "the provider failed");
+    assert!(line.get("answer").is_none() && line.get("answered_by").is_none());
+}
+
+#[test]
+fn numbers_go_on_after_a_restart() {
+    for with_database in [true, false] {
+        let mut place = Place::new();
+        if !with_database {
+            place.options.path = None;
+        }
+        place.write(vec![start("a"), request(Some("a"), 1), start("b"), failed("b")]);
+        // Whoever was restarted meets the run again, and a run that has ended stays so.
+        place.write(vec![start("a"), request(Some("a"), 2), end("a"), end("b"), start("b")]);
+        place.write(vec![end("a"), request(Some("a"), 3)]);
+        for run in ["a", "b"] {
+            let lines = place.lines();
+            let lines: Vec<_> = lines.into_iter().filter(|line| line["run"] == run).collect();
+            check_lines(&lines);
+            assert_eq!(lines.len(), if run == "a" { 4 } else { 2 }, "{with_database} {run}");
+        }
+    }
+}
+
+#[test]
+fn what_comes_late_is_kept_and_changes_no_end() {
+    let place = Place::new();
+    place.write([whole("r"), vec![request(Some("r"), 9), event("r", 9, "signal", "{}")]].concat());
+    assert_eq!(place.lines().len(), 5);
+    let steps = place.reader().steps("r").unwrap();
+    let late: Vec<_> = steps.iter().map(|step| (step.seq, step.late)).collect();
+    let wanted = [(0, false), (1, false), (2, false), (3, false), (4, false), (5, true), (6, true)];
+    assert_eq!(late, wanted);
+    let run = place.reader().runs(&Query::default()).unwrap().remove(0);
+    assert_eq!((run.turns, run.requests, run.usage.input), (2, 3, 20));
+}
+
+#[test]
+fn contents_are_digests_unless_whole_ones_are_wanted() {
+    const SAID: &str = "the secret plan";
+    for full in [false, true] {
+        let mut place = Place::new();
+        place.options.full_contents = full;
+        let fields = |name: &str| json!({"id": "t1", "name": "grep", name: SAID}).to_string();
+        let Record::Request(mut sent) = request(Some("r"), 1) else { unreachable!() };
+        sent.content = Some(format!("{{\"messages\":\"{SAID}\"}}").into_bytes());
+        let Record::RunEnd(mut ended) = end("r") else { unreachable!() };
+        ended.answer = Some(SAID.to_owned());
+        place.write(vec![
+            start("r"),
+            event("r", 1, "text_delta", &fields("text")),
+            event("r", 1, "tool_execute", &fields("input")),
+            event("r", 1, "tool_result", &fields("content")),
+            Record::Request(sent),
+            Record::RunEnd(ended),
+        ]);
+        let log = std::fs::read(place.log()).unwrap();
+        let bytes = std::fs::read(place.db()).unwrap();
+        for (what, bytes, times) in [("log", &log, 4), ("database", &bytes, 5)] {
+            let found = bytes.windows(SAID.len()).filter(|w| *w == SAID.as_bytes()).count();
+            assert_eq!(found >= times, full, "{what}: {found} times");
+            assert!(full || found == 0, "{what}");
+        }
+        let result = &place.lines()[3];
+        assert_eq!(result["content"].as_str(), full.then_some(SAID));
+        assert_eq!(result["content_bytes"].as_u64(), (!full).then_some(15));
+    }
+}
+
+#[test]
+fn fields_cannot_break_a_line() {
+    let place = Place::new();
+    place.write(
+        vec![
+            event("r\n\"x", 1, "child", r#"{"run":"run-2","agent":"a"}"#),
+            event("r\n\"x", 1, "signal", "{\n \"signal\": \"empty\"\n}"),
+            event("r\n\"x", 1, "signal", "no object"),
+            event("r\n\"x", 1, "signal", "{\"a\":1} {}"),
+            event("r\n\"x", 1, "signal", " {} "),
+            // These have records of their own.
+            event("r\n\"x", 1, "done", "{}"),
+        ]
+        .into_iter()
+        .take(5)
+        .collect(),
+    );
+    let lines = place.lines();
+    check_lines(&lines);
+    assert!(lines.iter().all(|line| line["run"] == "r\n\"x"));
+    assert_eq!((&lines[0]["child_run"], &lines[0]["agent"]), (&json!("run-2"), &json!("a")));
+    assert_eq!(lines[1]["signal"], "empty");
+    assert_eq!(lines[2]["unreadable_bytes"], 9);
+    assert_eq!(lines[3]["unreadable_bytes"], 10);
+    assert_eq!(lines, place.steps("r\n\"x"));
+}
+
+#[test]
+fn lists_are_filtered_and_newest_first() {
+    let place = Place::new();
+    let mut records = Vec::new();
+    for (number, session) in ["s1", "s2", "s1", "s2"].into_iter().enumerate() {
+        let Record::RunStart(mut begun) = start(&format!("run-{number}")) else { unreachable!() };
+        begun.at = NOW + number as u64;
+        begun.session = session.to_owned();
+        records.push(Record::RunStart(begun));
+    }
+    records.push(end("run-3"));
+    place.write(records);
+    let reader = place.reader();
+    let listed = |query: Query| -> Vec<String> {
+        reader.runs(&query).unwrap().into_iter().map(|run| run.run).collect()
+    };
+    let all = Query::default();
+    assert_eq!(listed(all.clone()), ["run-3", "run-2", "run-1", "run-0"]);
+    assert_eq!(listed(Query { limit: Some(2), ..all.clone() }), ["run-3", "run-2"]);
+    assert_eq!(listed(Query { since: Some(NOW + 2), ..all.clone() }), ["run-3", "run-2"]);
+    let session = Some("s2".to_owned());
+    assert_eq!(listed(Query { session, ..all }), ["run-3", "run-1"]);
+    assert_eq!(listed(Query { open: true, ..all }), ["run-2", "run-1", "run-0"]);
+}
+
+#[test]
+fn runs_are_found_by_a_unique_prefix() {
+    let place = Place::new();
+    place.write(vec![
+        start("run-a1"),
+        start("run-a2"),
+        start("run-b"),
+        start("run-b-2"),
+        start("x%_"),
+    ]);
+    let reader = place.reader();
+    let found = |prefix: &str| match reader.find(prefix).unwrap() {
+        Found::One(run) => vec![run.run],
+        Found::Nothing => vec![],
+        Found::Several(ids) => [vec!["several".to_owned()], ids].concat(),
+    };
+    assert_eq!(found("run-a1"), ["run-a1"]);
+    assert_eq!(found("run-b"), ["run-b"], "an id that another one begins with");
+    assert_eq!(found("run-b-"), ["run-b-2"]);
+    assert_eq!(found("run-a"), ["several", "run-a1", "run-a2"]);
+    assert_eq!(found("x"), ["x%_"]);
+    assert!(found("%").is_empty() && found("run-c").is_empty());
+}
+
+#[test]
+fn old_runs_go_and_young_ones_stay() {
+    let mut place = Place::new();
+    let day = 86_400_000;
+    let old: Vec<_> = (0..200).flat_map(|n| whole(&format!("old-{n}"))).collect();
+    place.write(old);
+    place.write((0..200).map(|_| request(None, 1)).collect());
+    let Record::RunStart(mut young) = start("young") else { unreachable!() };
+    young.at = NOW + 20 * day;
+    place.write(vec![Record::RunStart(young)]);
+    place.options.retention = Some(Duration::from_secs(30 * 86_400));
+    place.time.store(NOW + 40 * day, Ordering::Relaxed);
+    let ledger = place.open();
+    let rows = |table: &str| {
+        let db = rusqlite::Connection::open(place.db()).unwrap();
+        db.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get::<_, i64>(0))
+            .unwrap()
+    };
+    let until = std::time::Instant::now() + LONG;
+    while rows("runs") + rows("requests") > 1 && std::time::Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!((rows("runs"), rows("requests"), rows("events")), (1, 0, 1));
+    assert_eq!(place.reader().runs(&Query::default()).unwrap()[0].run, "young");
+    drop(ledger);
+}
+
+#[test]
+fn what_is_deleted_is_gone_while_a_gateway_writes() {
+    let place = Place::new();
+    let ledger = place.open();
+    for n in 0..100 {
+        whole(&format!("run-{n}")).into_iter().for_each(|record| ledger.record(record));
+    }
+    ledger.drain(LONG).unwrap();
+    assert_eq!(delete(&place.db(), Which::Run("run-7")).unwrap(), 1);
+    assert_eq!(delete(&place.db(), Which::Run("run-7")).unwrap(), 0);
+    assert_eq!(delete(&place.db(), Which::Before(NOW)).unwrap(), 0);
+    ledger.record(start("new"));
+    ledger.drain(LONG).unwrap();
+    assert_eq!(delete(&place.db(), Which::Before(NOW + 60_001)).unwrap(), 100);
+    assert!(place.reader().runs(&Query::default()).unwrap().is_empty());
+    // The writer notices: a run that is gone is begun anew.
+    ledger.record(request(Some("new"), 1));
+    ledger.drain(LONG).unwrap();
+    assert_eq!(place.steps("new").len(), 1);
+    let error = delete(&place.folder().join("none.db"), Which::Before(0)).unwrap_err();
+    assert!(error.to_string().ends_with("none.db: there is no such ledger"), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn only_the_owner_may_read() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::new();
+    let mode = |name: &str| {
+        let file = std::fs::metadata(place.folder().join(name)).unwrap();
+        file.permissions().mode() & 0o777
+    };
+    // A file that was there with another mode.
+    std::fs::write(place.log(), "").unwrap();
+    std::fs::set_permissions(place.log(), std::fs::Permissions::from_mode(0o644)).unwrap();
+    let ledger = place.open();
+    ledger.record(start("r"));
+    ledger.drain(LONG).unwrap();
+    for name in ["ledger.db", "ledger.db-wal", "ledger.db-shm", "events.ndjson"] {
+        assert_eq!(mode(name), 0o600, "{name}");
+    }
+}
+
+#[test]
+fn a_closed_ledger_leaves_one_file() {
+    let place = Place::new();
+    place.write(vec![start("r")]);
+    let names: std::collections::BTreeSet<_> = std::fs::read_dir(place.folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), ["events.ndjson", "ledger.db"]);
+}
+
+#[test]
+fn files_of_others_and_of_the_future_are_left_alone() {
+    let place = Place::new();
+    let open = |path: &std::path::Path| {
+        let problem = Ledger::open(Options::at(path), place.clock()).unwrap_err();
+        let read = Reader::open(path).unwrap_err();
+        assert_eq!(problem.to_string(), read.to_string());
+        problem
+    };
+    let text = place.folder().join("notes.txt");
+    std::fs::write(&text, "these are my notes, and they are longer than a header\n".repeat(99))
+        .unwrap();
+    let before = std::fs::read(&text).unwrap();
+    assert!(matches!(open(&text).problem, OpenProblem::NotALedger));
+    assert_eq!(std::fs::read(&text).unwrap(), before);
+
+    let other = place.folder().join("other.db");
+    let db = rusqlite::Connection::open(&other).unwrap();
+    db.execute_batch("CREATE TABLE cookies (x)").unwrap();
+    assert!(matches!(open(&other).problem, OpenProblem::NotALedger));
+
+    place.write(vec![start("r")]);
+    let db = rusqlite::Connection::open(place.db()).unwrap();
+    db.pragma_update(None, "user_version", 99).unwrap();
+    let error = open(&place.db());
+    assert!(matches!(error.problem, OpenProblem::Newer { found: 99, .. }));
+    assert!(error.to_string().contains("was written by a newer softland (ledger version 99"));
+}
+
+#[test]
+fn an_empty_file_becomes_a_ledger() {
+    let place = Place::new();
+    std::fs::write(place.db(), "").unwrap();
+    assert!(matches!(Reader::open(&place.db()).unwrap_err().problem, OpenProblem::Empty));
+    place.write(vec![start("r")]);
+    assert_eq!(place.reader().runs(&Query::default()).unwrap().len(), 1);
+    let missing = Reader::open(&place.folder().join("none.db")).unwrap_err();
+    assert!(matches!(missing.problem, OpenProblem::Missing));
+    let folder = Ledger::open(Options::at(place.folder().join("no/such.db")), place.clock());
+    assert!(folder.unwrap_err().to_string().contains("no/such.db: cannot be opened for writing"));
+}

@@ -1,0 +1,180 @@
+//! Numbers without gaps and one end, for any order of records, any batches, restarts and threads.
+
+use proptest::prelude::*;
+use softland_ledger::{Query, Record};
+
+use crate::support::*;
+
+/// What happens to a ledger.
+#[derive(Clone, Debug)]
+enum Act {
+    Record(u8, Kind),
+    Drain,
+    Restart,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Start,
+    Request,
+    Event,
+    End,
+    Fail,
+}
+
+fn record(run: u8, kind: Kind) -> Record {
+    let run = format!("run-{run}");
+    match kind {
+        Kind::Start => start(&run),
+        Kind::Request => request(Some(&run), 1),
+        Kind::Event => event(&run, 1, "signal", r#"{"signal":"empty"}"#),
+        Kind::End => end(&run),
+        Kind::Fail => failed(&run),
+    }
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let kind = prop_oneof![
+        2 => Just(Kind::Start),
+        4 => Just(Kind::Request),
+        4 => Just(Kind::Event),
+        1 => Just(Kind::End),
+        1 => Just(Kind::Fail),
+    ];
+    prop_oneof![
+        20 => (0..4_u8, kind).prop_map(|(run, kind)| Act::Record(run, kind)),
+        2 => Just(Act::Drain),
+        1 => Just(Act::Restart),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn numbers_have_no_gaps_and_one_line_is_the_last(
+        acts in prop::collection::vec(act(), 0..60),
+        with_database in any::<bool>(),
+    ) {
+        let mut place = Place::new();
+        if !with_database {
+            place.options.path = None;
+        }
+        place.options.gather = std::time::Duration::ZERO;
+        let mut ledger = place.open();
+        let mut ended = [false; 4];
+        // Lines that a run has: everything up to its end, its beginning once.
+        let (mut lines, mut met) = ([0_usize; 4], [false; 4]);
+        for act in acts {
+            match act {
+                Act::Record(run, kind) => {
+                    let at = usize::from(run);
+                    ledger.record(record(run, kind));
+                    let again = matches!(kind, Kind::Start) && met[at];
+                    lines[at] += usize::from(!ended[at] && !again);
+                    // Without a database, only the beginning itself or a restart says so.
+                    met[at] |= matches!(kind, Kind::Start);
+                    ended[at] |= matches!(kind, Kind::End | Kind::Fail);
+                }
+                Act::Drain => ledger.drain(LONG).unwrap(),
+                Act::Restart => {
+                    ledger.close(LONG).unwrap();
+                    if !with_database {
+                        for run in 0..4 {
+                            met[run] |= lines[run] > 0;
+                        }
+                    }
+                    ledger = place.open();
+                }
+            }
+        }
+        ledger.close(LONG).unwrap();
+        let log = place.lines();
+        for run in 0..4 {
+            let name = format!("run-{run}");
+            let of: Vec<_> = log.iter().filter(|line| line["run"] == name).cloned().collect();
+            check_lines(&of);
+            prop_assert_eq!(of.len(), lines[run], "{}", &name);
+            let last = of.last().map(|line| line["event"].as_str().unwrap().to_owned());
+            let over = matches!(last.as_deref(), Some("done" | "error"));
+            prop_assert_eq!(over, ended[run]);
+            if with_database {
+                prop_assert_eq!(place.steps(&name), of);
+            }
+        }
+    }
+}
+
+#[test]
+fn many_threads_write_one_ledger() {
+    let place = Place::new();
+    let ledger = place.open();
+    let threads: Vec<_> = (0..8)
+        .map(|thread| {
+            let ledger = ledger.clone();
+            std::thread::spawn(move || {
+                for turn in 0..200 {
+                    // One run of its own, and one that everybody shares.
+                    ledger.record(request(Some(&format!("own-{thread}")), turn));
+                    ledger.record(event("shared", turn, "signal", "{}"));
+                    ledger.record(request(None, turn));
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    ledger.record(end("shared"));
+    ledger.drain(LONG).unwrap();
+    assert_eq!((ledger.lost(), ledger.waiting()), (0, 0));
+    let log = place.lines();
+    for run in place.reader().runs(&Query::default()).unwrap() {
+        let of: Vec<_> = log.iter().filter(|line| line["run"] == run.run).cloned().collect();
+        check_lines(&of);
+        assert_eq!(of.len(), if run.run == "shared" { 1601 } else { 200 });
+        assert_eq!(place.steps(&run.run), of);
+    }
+}
+
+#[test]
+fn two_processes_may_write_one_ledger() {
+    // Two ledgers in one process know nothing of each other either.
+    let place = Place::new();
+    let ledgers = [place.open(), place.open()];
+    for turn in 0..50 {
+        for (number, ledger) in ledgers.iter().enumerate() {
+            ledger.record(request(Some(&format!("own-{number}")), turn));
+            ledger.record(request(None, turn));
+        }
+    }
+    // A run that goes from one to the other, such as after a restart that overlaps.
+    for turn in 0..6 {
+        let ledger = &ledgers[turn as usize % 2];
+        ledger.record(request(Some("moving"), turn));
+        ledger.drain(LONG).unwrap();
+    }
+    for ledger in &ledgers {
+        ledger.close(LONG).unwrap();
+        assert_eq!(ledger.lost(), 0);
+    }
+    let log = place.lines();
+    for (run, count) in [("own-0", 50), ("own-1", 50), ("moving", 6)] {
+        let of: Vec<_> = log.iter().filter(|line| line["run"] == run).cloned().collect();
+        check_lines(&of);
+        assert_eq!((of.len(), place.steps(run).len()), (count, count), "{run}");
+    }
+}
+
+#[test]
+fn an_event_cannot_pose_as_the_end() {
+    let place = Place::new();
+    let ledger = place.open();
+    for name in ["done", "error", "run_start"] {
+        ledger.record(event("r", 1, name, "{}"));
+    }
+    ledger.record(end("r"));
+    ledger.drain(LONG).unwrap();
+    assert_eq!(ledger.lost(), 3);
+    let lines = place.lines();
+    check_lines(&lines);
+    assert_eq!(lines.len(), 1);
+}
