@@ -3,11 +3,32 @@
 //!
 //! It reads no argument, no environment variable and no configuration file: [`Settings`] come in.
 
+mod accounts;
+mod body;
+mod errors;
+mod gate;
+mod govern;
+mod guard;
+mod headers;
+mod identify;
+mod learned;
+mod metrics;
+mod money;
+mod names;
+mod pass;
+mod route;
+mod runs;
 mod secret;
+mod server;
 mod settings;
+mod store;
+mod upstream;
 
+pub use gate::{ReloadProblem, UpstreamProblem};
+pub use metrics::Summary;
 pub use secret::Secret;
+pub use server::{Gateway, Handle, StartError};
 pub use settings::{
-    Admin, BaseUrl, BaseUrlProblem, Limits, LogSettings, Protocol, Prices, Route, Settings,
+    Admin, BaseUrl, BaseUrlProblem, Limits, LogSettings, Prices, Protocol, Route, Settings,
     Upstream,
 };

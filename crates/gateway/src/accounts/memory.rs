@@ -1,0 +1,138 @@
+//! Accounts in this process's memory: lost when it ends, not shared with other gateways.
+//!
+//! An account that nobody has touched for 48 hours, that holds no reservation and for which
+//! nobody waits, may be forgotten once there are more than 100,000: whoever comes back to it
+//! later begins again with nothing spent. Beyond a million accounts in use new ones are refused,
+//! since forgetting them would lift limits that hold.
+
+mod state;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use softland_session::core::NanoUsd;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+
+use super::{Accounts, Ask, Away, Balance, Book, Claim, Lease, Patience, Refusal};
+use state::{Look, MOST, State};
+
+/// Accounts in memory. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MemoryAccounts {
+    shared: Arc<Shared>,
+}
+
+impl MemoryAccounts {
+    /// No account yet.
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether nobody waits and nothing is held.
+    #[cfg(test)]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.shared.state().is_idle()
+    }
+}
+
+#[async_trait]
+impl Accounts for MemoryAccounts {
+    async fn reserve(
+        &self,
+        claims: &[Claim],
+        ask: Ask,
+        patience: Patience,
+    ) -> Result<Lease, Refusal> {
+        let claims = once_each(claims);
+        let accounts: Vec<String> = claims.iter().map(|claim| claim.account.clone()).collect();
+        let wake = Arc::new(Notify::new());
+        let entered = self.shared.state().enter(now(), claims, ask, patience, Arc::clone(&wake));
+        let place = Place { shared: &self.shared, ticket: entered? };
+        loop {
+            match place.look() {
+                Look::Granted(amount) => {
+                    return Ok(Lease::new(Arc::clone(&self.shared) as _, accounts, amount));
+                }
+                Look::Refused(refusal) => return Err(refusal),
+                // Over or woken: either way it is looked at again.
+                Look::Wait(until) => drop(timeout_at(until, wake.notified()).await),
+            }
+        }
+    }
+
+    async fn balance(&self, accounts: &[&str]) -> Result<Vec<Balance>, Away> {
+        let state = self.shared.state();
+        Ok(accounts.iter().map(|account| state.balance(account)).collect())
+    }
+}
+
+/// Each account once, under the lowest of its limits: two claims on it would count twice.
+fn once_each(claims: &[Claim]) -> Vec<Claim> {
+    let mut each: Vec<Claim> = Vec::with_capacity(claims.len());
+    for claim in claims {
+        match each.iter_mut().find(|known| known.account == claim.account) {
+            Some(known) => {
+                known.limit = match (known.limit, claim.limit) {
+                    (Some(one), Some(other)) => Some(one.min(other)),
+                    (one, other) => one.or(other),
+                };
+            }
+            None => each.push(claim.clone()),
+        }
+    }
+    each
+}
+
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self { state: Mutex::new(State::new(MOST)) }
+    }
+}
+
+impl Shared {
+    /// The state. It holds no code of others, so a panic cannot leave it halfway.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Book for Shared {
+    fn lower(&self, accounts: &[String], by: NanoUsd) {
+        self.state().lower(now(), accounts, by);
+    }
+
+    fn settle(&self, accounts: &[String], reserved: NanoUsd, actual: NanoUsd) {
+        self.state().settle(now(), accounts, reserved, actual);
+    }
+}
+
+/// A place in the line; given up when dropped.
+struct Place<'a> {
+    shared: &'a Shared,
+    ticket: u64,
+}
+
+impl Place<'_> {
+    fn look(&self) -> Look {
+        self.shared.state().look(now(), self.ticket)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        // Nothing, where it is gone already.
+        self.shared.state().leave(now(), self.ticket);
+    }
+}

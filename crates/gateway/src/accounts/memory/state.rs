@@ -1,0 +1,399 @@
+//! The accounts and the line of those who wait, without a clock and without a task: every step is
+//! told what time it is. What is granted to somebody is noted in his place, where he finds it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use softland_session::core::NanoUsd;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::accounts::{Ask, Away, Balance, Claim, OVERTAKEN_FOR, Patience, Refusal, Short};
+
+/// Accounts beyond this many are looked through for idle ones.
+const MANY: usize = 100_000;
+/// Accounts beyond this many are refused.
+pub(super) const MOST: usize = 1_000_000;
+/// Untouched for so long, an account is idle.
+const IDLE: Duration = Duration::from_secs(48 * 3600);
+/// Looking through many accounts takes milliseconds: not at every new one.
+const BETWEEN_SWEEPS: Duration = Duration::from_secs(60);
+
+/// Accounts and line.
+#[derive(Debug)]
+pub(super) struct State {
+    accounts: HashMap<String, Account>,
+    /// As many as there may be.
+    most: usize,
+    line: BTreeMap<u64, Waiter>,
+    next_ticket: u64,
+    swept: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Account {
+    balance: Balance,
+    /// Leases under way.
+    leases: u64,
+    /// Places in the line that have been granted nothing yet.
+    waiting: BTreeSet<u64>,
+    touched: Instant,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    claims: Vec<Claim>,
+    ask: Ask,
+    patience: Patience,
+    since: Instant,
+    granted: Option<NanoUsd>,
+    wake: Arc<Notify>,
+}
+
+/// What somebody in the line finds.
+#[derive(Debug)]
+pub(super) enum Look {
+    /// So much is reserved for him; his place is gone.
+    Granted(NanoUsd),
+    /// He gets nothing; his place is gone.
+    Refused(Refusal),
+    /// Nothing yet: he looks again when woken, or then.
+    Wait(Instant),
+}
+
+/// What somebody insists on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Insists {
+    Most,
+    Enough,
+    Least,
+}
+
+/// What there is for somebody's claims, over those with a limit.
+#[derive(Clone, Copy)]
+struct Room<'a> {
+    /// The account with the least left.
+    account: &'a str,
+    limit: NanoUsd,
+    balance: Balance,
+    /// Left, reservations taken off.
+    left: NanoUsd,
+    /// Left if all others cost nothing.
+    unspent: NanoUsd,
+    /// Others who wait for one of the accounts.
+    waiting: u64,
+    /// Requests under way on one of the accounts.
+    leases: u64,
+}
+
+impl State {
+    /// No account yet, and never more than so many.
+    pub(super) fn new(most: usize) -> Self {
+        let (accounts, line) = (HashMap::new(), BTreeMap::new());
+        Self { accounts, most, line, next_ticket: 0, swept: None }
+    }
+
+    /// Takes a place at the end of the line; its number.
+    pub(super) fn enter(
+        &mut self,
+        now: Instant,
+        claims: Vec<Claim>,
+        ask: Ask,
+        patience: Patience,
+        wake: Arc<Notify>,
+    ) -> Result<u64, Refusal> {
+        self.sweep(now);
+        let new = claims.iter().filter(|c| !self.accounts.contains_key(&c.account)).count();
+        if self.accounts.len() + new > self.most {
+            return Err(Refusal::Full { most: self.most });
+        }
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        for claim in &claims {
+            let account = self.accounts.entry(claim.account.clone());
+            let account = account.or_insert_with(|| Account::new(now));
+            account.touched = now;
+            account.waiting.insert(ticket);
+        }
+        let waiter = Waiter { claims, ask, patience, since: now, granted: None, wake };
+        self.line.insert(ticket, waiter);
+        Ok(ticket)
+    }
+
+    /// What has become of a place. Looking also serves all who are to be served before it.
+    pub(super) fn look(&mut self, now: Instant, ticket: u64) -> Look {
+        self.serve(now, [ticket].into());
+        let Some(waiter) = self.line.get(&ticket) else {
+            return Look::Refused(Refusal::Away(Away { because: "the place is gone".to_owned() }));
+        };
+        if let Some(amount) = waiter.granted {
+            self.line.remove(&ticket);
+            return Look::Granted(amount);
+        }
+        let room = self.room(waiter);
+        let spent = room.is_some_and(|room| room.unspent < waiter.ask.least);
+        let until = waiter.since + waiter.patience.in_all;
+        if !spent && now < until {
+            let next = waiter.since + waiter.patience.for_most;
+            return Look::Wait(if now < next { next.min(until) } else { until });
+        }
+        let ask = waiter.ask;
+        // At the end of his patience the order holds no longer. Without a limit there is room.
+        let (takes, short) = match room {
+            Some(room) => (waiter.takes(now, Some(room)), room.short(ask.least)),
+            None => (Some(ask.most), Short::default()),
+        };
+        if let Some(amount) = takes {
+            self.grant(ticket, amount);
+        }
+        let accounts = self.remove(ticket);
+        self.freed(now, &accounts);
+        match takes {
+            Some(amount) => Look::Granted(amount),
+            None if spent => Look::Refused(Refusal::Spent(short)),
+            None => Look::Refused(Refusal::Busy(short)),
+        }
+    }
+
+    /// Gives up a place, and what was granted to it.
+    pub(super) fn leave(&mut self, now: Instant, ticket: u64) {
+        let granted = self.line.get(&ticket).and_then(|waiter| waiter.granted);
+        let accounts = self.remove(ticket);
+        match granted {
+            Some(amount) => self.settle(now, &accounts, amount, NanoUsd::ZERO),
+            None => self.freed(now, &accounts),
+        }
+    }
+
+    /// Takes a place out of the line; its accounts.
+    fn remove(&mut self, ticket: u64) -> Vec<String> {
+        let Some(waiter) = self.line.remove(&ticket) else { return Vec::new() };
+        let accounts: Vec<String> = waiter.claims.into_iter().map(|claim| claim.account).collect();
+        for account in &accounts {
+            if let Some(account) = self.accounts.get_mut(account) {
+                account.waiting.remove(&ticket);
+            }
+        }
+        accounts
+    }
+
+    /// Ends a lease.
+    pub(super) fn settle(
+        &mut self,
+        now: Instant,
+        accounts: &[String],
+        reserved: NanoUsd,
+        actual: NanoUsd,
+    ) {
+        for account in accounts {
+            // An account with a lease is never forgotten, so it is there.
+            let account = self.accounts.entry(account.clone());
+            let account = account.or_insert_with(|| Account::new(now));
+            account.balance.reserved = account.balance.reserved.less(reserved);
+            account.balance.spent += actual;
+            account.leases = account.leases.saturating_sub(1);
+            account.touched = now;
+        }
+        self.freed(now, accounts);
+    }
+
+    /// Makes a lease smaller.
+    pub(super) fn lower(&mut self, now: Instant, accounts: &[String], by: NanoUsd) {
+        for account in accounts {
+            if let Some(account) = self.accounts.get_mut(account) {
+                account.balance.reserved = account.balance.reserved.less(by);
+                account.touched = now;
+            }
+        }
+        self.freed(now, accounts);
+    }
+
+    /// What stands in an account.
+    pub(super) fn balance(&self, account: &str) -> Balance {
+        self.accounts.get(account).map_or_else(Balance::default, |account| account.balance)
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.accounts.len()
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        let idle = |account: &Account| {
+            account.leases == 0
+                && account.waiting.is_empty()
+                && account.balance.reserved == NanoUsd::ZERO
+        };
+        self.line.is_empty() && self.accounts.values().all(idle)
+    }
+
+    /// Something may have come free in these accounts.
+    fn freed(&mut self, now: Instant, accounts: &[String]) {
+        let accounts = accounts.iter().filter_map(|account| self.accounts.get(account));
+        let waiting: BTreeSet<u64> =
+            accounts.flat_map(|account| account.waiting.iter().copied()).collect();
+        if !waiting.is_empty() {
+            self.serve(now, waiting);
+        }
+    }
+
+    /// Serves these, and all who share an account with them, in the order in which they came.
+    fn serve(&mut self, now: Instant, tickets: BTreeSet<u64>) {
+        let mut closed: BTreeSet<String> = BTreeSet::new();
+        for ticket in self.together(tickets) {
+            let Some(waiter) = self.line.get(&ticket).filter(|w| w.granted.is_none()) else {
+                continue;
+            };
+            let room = self.room(waiter);
+            let shut = waiter.limited().any(|(account, _)| closed.contains(account));
+            let takes = if shut { None } else { waiter.takes(now, room) };
+            if let Some(amount) = takes {
+                waiter.wake.notify_one();
+                self.grant(ticket, amount);
+            } else if room.is_some_and(|room| room.unspent < waiter.ask.least) {
+                // He is not to wait for what cannot come.
+                waiter.wake.notify_one();
+            } else if now.saturating_duration_since(waiter.since) >= OVERTAKEN_FOR {
+                let insists = waiter.amount(waiter.insists(now, room));
+                closed.extend(self.lacking(waiter, insists).map(str::to_owned));
+            }
+        }
+    }
+
+    /// Those, and all who share an account with one of them, and so on.
+    fn together(&self, mut found: BTreeSet<u64>) -> BTreeSet<u64> {
+        let mut open: Vec<u64> = found.iter().copied().collect();
+        let mut seen: BTreeSet<&str> = BTreeSet::new();
+        while let Some(ticket) = open.pop() {
+            let Some(waiter) = self.line.get(&ticket) else { continue };
+            for (name, _) in waiter.limited() {
+                let Some(account) = self.accounts.get(name).filter(|_| seen.insert(name)) else {
+                    continue;
+                };
+                open.extend(account.waiting.iter().filter(|ticket| found.insert(**ticket)));
+            }
+        }
+        found
+    }
+
+    /// Reserves for a place in the line.
+    fn grant(&mut self, ticket: u64, amount: NanoUsd) {
+        let Some(waiter) = self.line.get_mut(&ticket) else { return };
+        waiter.granted = Some(amount);
+        for claim in &waiter.claims {
+            if let Some(account) = self.accounts.get_mut(&claim.account) {
+                account.balance.reserved += amount;
+                account.leases += 1;
+                account.waiting.remove(&ticket);
+            }
+        }
+    }
+
+    /// `None` where no claim has a limit.
+    fn room<'a>(&'a self, waiter: &'a Waiter) -> Option<Room<'a>> {
+        let rooms = waiter.limited().filter_map(|(account, limit)| {
+            let Account { balance, leases, waiting, .. } = self.accounts.get(account)?;
+            let (balance, unspent) = (*balance, limit.less(balance.spent));
+            let left = unspent.less(balance.reserved);
+            let waiting = waiting.len().saturating_sub(1) as u64;
+            Some(Room { account, limit, balance, left, unspent, waiting, leases: *leases })
+        });
+        rooms.reduce(Room::and)
+    }
+
+    /// The accounts that have less left than that.
+    fn lacking<'a>(
+        &'a self,
+        waiter: &'a Waiter,
+        amount: NanoUsd,
+    ) -> impl Iterator<Item = &'a str> + 'a {
+        waiter.limited().filter_map(move |(account, limit)| {
+            let Balance { spent, reserved } = self.balance(account);
+            (limit.less(spent).less(reserved) < amount).then_some(account)
+        })
+    }
+
+    /// Forgets idle accounts when there are many.
+    fn sweep(&mut self, now: Instant) {
+        let recent = |at: Instant, within| now.saturating_duration_since(at) <= within;
+        if self.accounts.len() < MANY || self.swept.is_some_and(|at| recent(at, BETWEEN_SWEEPS)) {
+            return;
+        }
+        self.swept = Some(now);
+        self.accounts.retain(|_, account| {
+            account.leases > 0 || !account.waiting.is_empty() || recent(account.touched, IDLE)
+        });
+    }
+}
+
+impl Account {
+    fn new(now: Instant) -> Self {
+        Self { balance: Balance::default(), leases: 0, waiting: BTreeSet::new(), touched: now }
+    }
+}
+
+impl<'a> Room<'a> {
+    /// The narrower of both.
+    fn and(self, other: Self) -> Self {
+        Self {
+            unspent: self.unspent.min(other.unspent),
+            waiting: self.waiting.max(other.waiting),
+            leases: self.leases.max(other.leases),
+            ..if other.left < self.left { other } else { self }
+        }
+    }
+
+    fn short(&self, least: NanoUsd) -> Short {
+        let Balance { spent, reserved } = self.balance;
+        Short { account: self.account.to_owned(), limit: self.limit, spent, reserved, least }
+    }
+}
+
+impl Waiter {
+    /// The claims with a limit.
+    fn limited(&self) -> impl Iterator<Item = (&str, NanoUsd)> {
+        self.claims.iter().filter_map(|claim| Some((claim.account.as_str(), claim.limit?)))
+    }
+
+    /// What he takes of this room, if he takes any.
+    fn takes(&self, now: Instant, room: Option<Room<'_>>) -> Option<NanoUsd> {
+        let Ask { most, enough, least } = self.ask;
+        let Some(room) = room else { return Some(most) };
+        let insists = self.insists(now, Some(room));
+        if room.left >= most && (insists == Insists::Most || room.waiting == 0) {
+            return Some(most);
+        }
+        match insists {
+            // As many as are here may come again: each takes his share, so that no one holds all.
+            Insists::Enough | Insists::Least if room.left >= enough => {
+                let sharers = room.waiting.saturating_add(room.leases).saturating_add(1);
+                Some(NanoUsd(room.left.0 / sharers).clamp(enough, most.min(room.left)))
+            }
+            Insists::Least if room.left >= least => Some(room.left),
+            Insists::Most | Insists::Enough | Insists::Least => None,
+        }
+    }
+
+    /// It falls with the time, and to what may come at all.
+    fn insists(&self, now: Instant, room: Option<Room<'_>>) -> Insists {
+        let waited = now.saturating_duration_since(self.since);
+        let unspent = room.map_or(self.ask.most, |room| room.unspent);
+        if waited >= self.patience.in_all || unspent < self.ask.enough {
+            Insists::Least
+        } else if waited >= self.patience.for_most || unspent < self.ask.most {
+            Insists::Enough
+        } else {
+            Insists::Most
+        }
+    }
+
+    fn amount(&self, insists: Insists) -> NanoUsd {
+        match insists {
+            Insists::Most => self.ask.most,
+            Insists::Enough => self.ask.enough,
+            Insists::Least => self.ask.least,
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Bodies: of responses to clients ([`Body`]), of requests to upstreams ([`Outgoing`]), and the
+//! reading of a whole request body within bounds ([`read`]).
+//!
+//! Nothing here is buffered without a bound: a slow reader slows its writer.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use hyper::body::Incoming;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, Sleep};
+
+use crate::metrics::Ticket;
+
+mod outgoing;
+mod read;
+
+pub(crate) use outgoing::{Outgoing, Progress};
+pub(crate) use read::{BodyError, ReadBody, read};
+
+/// The body of a response to a client.
+pub(crate) struct Body {
+    inner: Inner,
+    /// Ends with the body: the account of the request.
+    ticket: Option<Box<Ticket>>,
+}
+
+enum Inner {
+    Whole(Bytes),
+    Channel { pieces: mpsc::Receiver<Bytes>, finished: Arc<AtomicBool> },
+    Upstream(Relay),
+}
+
+impl Body {
+    /// Bytes that are there already.
+    pub(crate) fn full(bytes: impl Into<Bytes>) -> Self {
+        Self { inner: Inner::Whole(bytes.into()), ticket: None }
+    }
+
+    /// Bytes that somebody else sends, `capacity` pieces ahead of the client at most.
+    pub(crate) fn channel(capacity: usize) -> (Sender, Self) {
+        let (sender, pieces) = mpsc::channel(capacity.max(1));
+        let finished = Arc::new(AtomicBool::new(false));
+        let inner = Inner::Channel { pieces, finished: Arc::clone(&finished) };
+        (Sender { pieces: sender, finished }, Self { inner, ticket: None })
+    }
+
+    /// An upstream's bytes as they come.
+    pub(crate) fn upstream(relay: Relay) -> Self {
+        Self { inner: Inner::Upstream(relay), ticket: None }
+    }
+
+    /// Whether it is sent in pieces.
+    pub(crate) fn streams(&self) -> bool {
+        !matches!(self.inner, Inner::Whole(_))
+    }
+
+    /// The bytes, of a body that is there already.
+    #[cfg(test)]
+    pub(crate) fn whole(&self) -> Option<&Bytes> {
+        if let Inner::Whole(bytes) = &self.inner { Some(bytes) } else { None }
+    }
+
+    /// Lets the account of the request end with this body.
+    pub(crate) fn carry(&mut self, mut ticket: Box<Ticket>) {
+        if self.is_end_stream() {
+            ticket.whole();
+        }
+        self.ticket = Some(ticket);
+    }
+
+    /// A reader that knows the length does not ask for the end.
+    fn account(&mut self, frame: &Option<Result<Frame<Bytes>, Cut>>) {
+        let last = frame.is_none() || self.is_end_stream();
+        let Some(ticket) = &mut self.ticket else { return };
+        match frame {
+            Some(Err(cut)) => ticket.cut(cut),
+            _ if last => ticket.whole(),
+            _ => {}
+        }
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.streams() { "Body(stream)" } else { "Body(whole)" })
+    }
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = Cut;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        let frame = match &mut self.inner {
+            Inner::Whole(bytes) if bytes.is_empty() => None,
+            Inner::Whole(bytes) => Some(Ok(Frame::data(std::mem::take(bytes)))),
+            Inner::Channel { pieces, finished } => match ready!(pieces.poll_recv(cx)) {
+                Some(bytes) => Some(Ok(Frame::data(bytes))),
+                None if finished.load(Ordering::Acquire) => None,
+                None => Some(Err(Cut::Aborted)),
+            },
+            Inner::Upstream(relay) => ready!(relay.poll_frame(cx)),
+        };
+        self.account(&frame);
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.inner {
+            Inner::Whole(bytes) => bytes.is_empty(),
+            Inner::Channel { .. } => false,
+            Inner::Upstream(relay) => relay.incoming.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.inner {
+            Inner::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Inner::Channel { .. } => SizeHint::default(),
+            Inner::Upstream(relay) => relay.incoming.size_hint(),
+        }
+    }
+}
+
+/// Why a response ended before its end. The client's connection is broken, as the upstream's was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// The upstream's connection broke.
+    Upstream(String),
+    /// Nothing came from the upstream for so long.
+    Idle(Duration),
+    /// Whoever wrote the response gave up.
+    Aborted,
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Upstream(cause) => write!(f, "the upstream's response broke off: {cause}"),
+            Self::Idle(after) => write!(f, "nothing came from the upstream for {after:?}"),
+            Self::Aborted => f.write_str("the response was given up"),
+        }
+    }
+}
+
+impl std::error::Error for Cut {}
+
+/// The writing end of [`Body::channel`]. Dropped without [`finish`](Self::finish), the client
+/// sees a broken connection: half a response must not look whole.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    pieces: mpsc::Sender<Bytes>,
+    finished: Arc<AtomicBool>,
+}
+
+/// The client went away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gone;
+
+impl Sender {
+    /// Hands over a piece, waiting until there is room.
+    ///
+    /// # Errors
+    /// When the client went away.
+    pub(crate) async fn send(&self, bytes: Bytes) -> Result<(), Gone> {
+        if bytes.is_empty() {
+            return if self.pieces.is_closed() { Err(Gone) } else { Ok(()) };
+        }
+        self.pieces.send(bytes).await.map_err(|_| Gone)
+    }
+
+    /// Resolves when the client went away.
+    pub(crate) async fn closed(&self) {
+        self.pieces.closed().await;
+    }
+
+    /// Ends the body cleanly.
+    pub(crate) fn finish(self) {
+        self.finished.store(true, Ordering::Release);
+    }
+
+    /// Breaks the client's connection after what was sent: what dropping does, said aloud.
+    pub(crate) fn abort(self) {
+        drop(self);
+    }
+}
+
+/// An upstream's response body, with a limit on the time between two pieces.
+#[derive(Debug)]
+pub(crate) struct Relay {
+    incoming: Incoming,
+    idle: Duration,
+    /// Runs while a piece is waited for.
+    timer: Option<Pin<Box<Sleep>>>,
+    waiting: bool,
+}
+
+impl Relay {
+    pub(crate) fn new(incoming: Incoming, idle: Duration) -> Self {
+        Self { incoming, idle, timer: None, waiting: false }
+    }
+
+    pub(crate) fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(cx) {
+            self.waiting = false;
+            let cut = |error: hyper::Error| Cut::Upstream(crate::upstream::causes(&error));
+            return Poll::Ready(frame.map(|frame| frame.map_err(cut)));
+        }
+        let deadline = |idle| Instant::now() + idle;
+        let timer = match &mut self.timer {
+            None => self.timer.insert(Box::pin(tokio::time::sleep(self.idle))),
+            Some(timer) => {
+                if !self.waiting {
+                    timer.as_mut().reset(deadline(self.idle));
+                }
+                timer
+            }
+        };
+        self.waiting = true;
+        ready!(timer.as_mut().poll(cx));
+        self.waiting = false;
+        Poll::Ready(Some(Err(Cut::Idle(self.idle))))
+    }
+}
+
+#[cfg(test)]
+mod tests;

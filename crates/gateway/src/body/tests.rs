@@ -1,0 +1,127 @@
+use std::io::Write as _;
+
+use http::HeaderMap;
+use http::header::CONTENT_ENCODING;
+use http_body_util::BodyExt as _;
+use proptest::prelude::*;
+use tokio::time::timeout;
+
+use super::read::unpack;
+use super::*;
+
+const SOON: Duration = Duration::from_secs(10);
+
+async fn next(body: &mut Body) -> Option<Result<Bytes, Cut>> {
+    let frame = timeout(SOON, body.frame()).await.expect("something comes");
+    frame.map(|frame| frame.map(|frame| frame.into_data().expect("data")))
+}
+
+#[tokio::test]
+async fn what_is_sent_comes_out_and_ends_only_when_it_is_finished() {
+    let (sender, mut body) = Body::channel(4);
+    sender.send(Bytes::from_static(b"a")).await.expect("there");
+    sender.send(Bytes::new()).await.expect("nothing is no piece");
+    sender.send(Bytes::from_static(b"b")).await.expect("there");
+    sender.finish();
+    assert_eq!(next(&mut body).await, Some(Ok(Bytes::from_static(b"a"))));
+    assert_eq!(next(&mut body).await, Some(Ok(Bytes::from_static(b"b"))));
+    assert_eq!(next(&mut body).await, None);
+    let (sender, mut body) = Body::channel(4);
+    sender.send(Bytes::from_static(b"a")).await.expect("there");
+    drop(sender);
+    assert_eq!(next(&mut body).await, Some(Ok(Bytes::from_static(b"a"))));
+    assert_eq!(next(&mut body).await, Some(Err(Cut::Aborted)));
+}
+
+#[tokio::test]
+async fn a_sender_waits_for_its_reader_and_learns_that_it_left() {
+    let (sender, mut body) = Body::channel(2);
+    let piece = Bytes::from_static(b"x");
+    sender.send(piece.clone()).await.expect("room");
+    sender.send(piece.clone()).await.expect("room");
+    let third = sender.send(piece.clone());
+    let mut third = std::pin::pin!(third);
+    assert!(futures_util::poll!(third.as_mut()).is_pending(), "no room");
+    assert_eq!(next(&mut body).await, Some(Ok(piece.clone())));
+    timeout(SOON, third).await.expect("room again").expect("there");
+    assert!(futures_util::poll!(std::pin::pin!(sender.closed())).is_pending());
+    drop(body);
+    timeout(SOON, sender.closed()).await.expect("it is told");
+    assert_eq!(sender.send(piece).await, Err(Gone));
+    assert_eq!(sender.send(Bytes::new()).await, Err(Gone));
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let encoder = async_compression::tokio::bufread::GzipEncoder::new(bytes);
+    whole(encoder)
+}
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    let encoder = async_compression::tokio::bufread::ZstdEncoder::new(bytes);
+    whole(encoder)
+}
+
+fn whole(mut reader: impl tokio::io::AsyncRead + Unpin) -> Vec<u8> {
+    let mut out = Vec::new();
+    now(tokio::io::AsyncReadExt::read_to_end(&mut reader, &mut out)).expect("packed");
+    out
+}
+
+fn now<F: Future>(future: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.expect("a runtime").block_on(future)
+}
+
+fn unpacked(bytes: Vec<u8>, encoding: &'static str, limit: usize) -> Result<ReadBody, BodyError> {
+    let headers = HeaderMap::from_iter([(CONTENT_ENCODING, encoding.parse().expect("a value"))]);
+    now(unpack(bytes.into(), &headers, limit))
+}
+
+proptest! {
+    #[test]
+    fn what_was_packed_is_unpacked_within_the_limit(
+        bytes in proptest::collection::vec(any::<u8>(), 0..5000),
+        times in 1_usize..40,
+        spare in -1_isize..2,
+    ) {
+        let plain = bytes.repeat(times);
+        let limit = plain.len().saturating_add_signed(spare);
+        let wanted = if plain.len() > limit {
+            Err(BodyError::TooLarge { limit })
+        } else {
+            Ok(ReadBody::Plain(plain.clone().into()))
+        };
+        prop_assert_eq!(&unpacked(gzip(&plain), "gzip", limit), &wanted);
+        prop_assert_eq!(&unpacked(gzip(&plain), "X-GZip", limit), &wanted);
+        prop_assert_eq!(&unpacked(zstd(&plain), "zstd", limit), &wanted);
+    }
+
+    #[test]
+    fn what_is_not_packed_is_an_error_or_within_the_limit(
+        bytes in proptest::collection::vec(any::<u8>(), 1..200),
+    ) {
+        for encoding in ["gzip", "zstd"] {
+            match unpacked(bytes.clone(), encoding, 1000) {
+                Ok(ReadBody::Plain(plain)) => prop_assert!(plain.len() <= 1000),
+                Ok(other) => prop_assert!(false, "{other:?}"),
+                Err(BodyError::TooLarge { .. } | BodyError::Packed { .. }) => {}
+                Err(other) => prop_assert!(false, "{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn half_of_something_packed_is_an_error(cut in 1_usize..20) {
+        let mut packed = gzip(b"some text that is packed, and then cut off before its end");
+        packed.truncate(packed.len() - cut);
+        prop_assert_eq!(unpacked(packed, "gzip", 1000), Err(BodyError::Packed { encoding: "gzip" }));
+    }
+}
+
+#[test]
+fn several_members_are_one_body() {
+    let mut packed = gzip(b"one ");
+    packed.write_all(&gzip(b"two")).expect("memory");
+    let wanted = ReadBody::Plain(Bytes::from_static(b"one two"));
+    assert_eq!(unpacked(packed, "gzip", 100), Ok(wanted));
+}

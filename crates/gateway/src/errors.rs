@@ -1,0 +1,133 @@
+//! What the gateway says where it cannot serve: errors in the shape of the client's protocol.
+//!
+//! Nothing here repeats what a client sent in a header or a body, so no credential gets in.
+
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+
+use crate::body::Body;
+use crate::settings::Protocol;
+
+/// Tells the vendors' SDKs whether to try again, whatever the status says.
+pub(crate) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+
+/// An error in Anthropic's shape.
+pub(crate) fn anthropic(status: StatusCode, kind: &str, message: &str) -> Response<Body> {
+    let error = json!({"type": "error", "error": {"type": kind, "message": message}});
+    response(status, error.to_string())
+}
+
+/// An error in Anthropic's shape with `error.details`, which some of its SDKs read.
+pub(crate) fn anthropic_with(
+    status: StatusCode,
+    kind: &str,
+    message: &str,
+    details: &Value,
+) -> Response<Body> {
+    let error = json!({"type": kind, "message": message, "details": details});
+    response(status, json!({"type": "error", "error": error}).to_string())
+}
+
+/// An error in OpenAI's shape.
+pub(crate) fn openai(status: StatusCode, kind: &str, message: &str) -> Response<Body> {
+    let error = json!({"message": message, "type": kind, "param": null, "code": null});
+    response(status, json!({"error": error}).to_string())
+}
+
+/// An error in a protocol's shape, with the type that goes with the status there.
+pub(crate) fn shaped(protocol: Protocol, status: StatusCode, message: &str) -> Response<Body> {
+    match protocol {
+        Protocol::Anthropic => anthropic(status, anthropic_kind(status), message),
+        Protocol::OpenAi => openai(status, openai_kind(status), message),
+    }
+}
+
+/// The same response, telling SDKs not to send the request again.
+pub(crate) fn without_retry(mut response: Response<Body>) -> Response<Body> {
+    response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+    response
+}
+
+/// A request that the gateway does not serve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// The status it is refused with.
+    pub(crate) status: StatusCode,
+    /// The shape of the answer.
+    pub(crate) protocol: Protocol,
+    /// What is wrong and what is allowed.
+    pub(crate) message: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(status: StatusCode, protocol: Protocol, message: impl Into<String>) -> Self {
+        Self { status, protocol, message: message.into() }
+    }
+
+    /// The response. What the client got wrong it would get wrong again.
+    pub(crate) fn response(&self) -> Response<Body> {
+        let response = shaped(self.protocol, self.status, &self.message);
+        if self.status.is_client_error() { without_retry(response) } else { response }
+    }
+}
+
+fn response(status: StatusCode, body: String) -> Response<Body> {
+    let mut response = Response::new(Body::full(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// wire.md's table of Anthropic's error types.
+fn anthropic_kind(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        401 => "authentication_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        413 => "request_too_large",
+        429 => "rate_limit_error",
+        503 | 529 => "overloaded_error",
+        400..=499 => "invalid_request_error",
+        _ => "api_error",
+    }
+}
+
+fn openai_kind(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        401 => "authentication_error",
+        403 => "permission_error",
+        429 => "rate_limit_error",
+        400..=499 => "invalid_request_error",
+        _ => "server_error",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(response: Response<Body>) -> String {
+        let body = response.into_body();
+        String::from_utf8(body.whole().expect("a whole body").to_vec()).expect("UTF-8")
+    }
+
+    #[test]
+    fn each_protocol_gets_its_own_shape() {
+        let response = shaped(Protocol::Anthropic, StatusCode::BAD_GATEWAY, "gone \"x\"");
+        assert_eq!(response.status(), 502);
+        let wanted = r#"{"error":{"message":"gone \"x\"","type":"api_error"},"type":"error"}"#;
+        assert_eq!(text(response), wanted);
+        let response = shaped(Protocol::OpenAi, StatusCode::NOT_FOUND, "no");
+        let wanted =
+            r#"{"error":{"code":null,"message":"no","param":null,"type":"invalid_request_error"}}"#;
+        assert_eq!(text(response), wanted);
+    }
+
+    #[test]
+    fn a_refusal_by_the_clients_fault_is_final() {
+        let refusal = |status| Refusal::new(status, Protocol::OpenAi, "x").response();
+        assert_eq!(refusal(StatusCode::BAD_REQUEST).headers()[&SHOULD_RETRY], "false");
+        assert!(!refusal(StatusCode::BAD_GATEWAY).headers().contains_key(&SHOULD_RETRY));
+    }
+}

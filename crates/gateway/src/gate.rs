@@ -1,0 +1,198 @@
+//! What all requests of a gateway share: settings that a reload replaces, upstreams, counters.
+//!
+//! It decides nothing about a request.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use arc_swap::ArcSwap;
+use softland_ledger::{Ledger, OpenError, Options, Record};
+
+use crate::accounts::{Accounts, MemoryAccounts};
+use crate::guard::Guard;
+use crate::learned::Learned;
+use crate::metrics::{Metrics, Requests};
+use crate::names::Names;
+use crate::runs::Runs;
+use crate::server::StartError;
+use crate::settings::Settings;
+use crate::store::{MemoryStore, Store};
+use crate::upstream::{Origin, Upstreams};
+
+/// What all requests of a gateway share.
+pub(crate) struct Gate {
+    live: ArcSwap<Live>,
+    pub(crate) upstreams: Upstreams,
+    pub(crate) metrics: Metrics,
+    pub(crate) requests: Requests,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) accounts: Arc<dyn Accounts>,
+    pub(crate) learned: Learned,
+    pub(crate) names: Names,
+    pub(crate) runs: Runs,
+    pub(crate) ledger: Option<Ledger>,
+    /// The label of requests that go nowhere.
+    pub(crate) no_upstream: Arc<str>,
+    /// Connections of clients now.
+    pub(crate) connections: AtomicUsize,
+    draining: AtomicBool,
+}
+
+/// The settings in force, and what is made of them once.
+pub(crate) struct Live {
+    pub(crate) settings: Settings,
+    pub(crate) origins: BTreeMap<String, Arc<Origin>>,
+    pub(crate) guard: Guard,
+}
+
+impl Gate {
+    pub(crate) fn new(settings: Settings) -> Result<Self, StartError> {
+        let upstreams = Upstreams::new(&settings.limits);
+        let ledger = open_ledger(&settings).map_err(StartError::Ledger)?;
+        let live = Live::new(settings).map_err(StartError::Upstream)?;
+        Ok(Self {
+            live: ArcSwap::from_pointee(live),
+            upstreams,
+            metrics: Metrics::new(),
+            requests: Requests::new(),
+            store: Arc::new(MemoryStore::default()),
+            accounts: Arc::new(MemoryAccounts::new()),
+            learned: Learned::default(),
+            names: Names::new(now(), std::process::id()),
+            runs: Runs::default(),
+            ledger,
+            no_upstream: Arc::from(""),
+            connections: AtomicUsize::new(0),
+            draining: AtomicBool::new(false),
+        })
+    }
+
+    /// The settings in force now. A request takes them once, and keeps them to its end.
+    pub(crate) fn live(&self) -> Arc<Live> {
+        self.live.load_full()
+    }
+
+    /// Milliseconds since 1970.
+    pub(crate) fn now(&self) -> u64 {
+        now()
+    }
+
+    /// Hands a record to the ledger, if there is one.
+    pub(crate) fn tell(&self, record: impl FnOnce() -> Record) {
+        if let Some(ledger) = &self.ledger {
+            ledger.record(record());
+        }
+    }
+
+    /// Whether new requests are welcome.
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.draining.load(Ordering::Acquire)
+    }
+
+    /// From now on it is not ready.
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Release);
+    }
+
+    /// Puts new settings in force.
+    pub(crate) fn reload(&self, settings: Settings) -> Result<(), ReloadProblem> {
+        let old = self.live();
+        if old.settings.listen != settings.listen {
+            return Err(ReloadProblem::Listen);
+        }
+        if old.settings.admin.listen != settings.admin.listen {
+            return Err(ReloadProblem::AdminListen);
+        }
+        if old.settings.ledger != settings.ledger {
+            return Err(ReloadProblem::Ledger);
+        }
+        let live = Live::new(settings).map_err(ReloadProblem::Upstream)?;
+        self.upstreams.adjust(&live.settings.limits);
+        self.live.store(Arc::new(live));
+        Ok(())
+    }
+}
+
+/// One writer for the ledger and the event log, if there is either.
+fn open_ledger(settings: &Settings) -> Result<Option<Ledger>, OpenError> {
+    let (path, events_path) = (settings.ledger.clone(), settings.log.events.clone());
+    if path.is_none() && events_path.is_none() {
+        return Ok(None);
+    }
+    let options = Options {
+        path,
+        events_path,
+        full_contents: settings.ledger_full,
+        retention: settings.retention,
+        ..Options::default()
+    };
+    Ledger::open(options, Arc::new(now)).map(Some)
+}
+
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Live {
+    fn new(settings: Settings) -> Result<Self, UpstreamProblem> {
+        let mut origins = BTreeMap::new();
+        for (name, upstream) in &settings.upstreams {
+            origins.insert(name.clone(), Arc::new(Origin::new(name, upstream.clone())?));
+        }
+        let guard = Guard::new(&settings);
+        Ok(Self { settings, origins, guard })
+    }
+}
+
+/// An upstream that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpstreamProblem {
+    /// Its name.
+    pub name: String,
+    /// What is wrong with it.
+    pub what: &'static str,
+}
+
+impl fmt::Display for UpstreamProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[upstream.{}]: {}", self.name, self.what)
+    }
+}
+
+impl std::error::Error for UpstreamProblem {}
+
+/// Why new settings were not taken; the old ones stay in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReloadProblem {
+    /// `listen` is another one.
+    Listen,
+    /// `[admin] listen` is another one.
+    AdminListen,
+    /// `[ledger] url` is another one.
+    Ledger,
+    /// An upstream cannot be used.
+    Upstream(UpstreamProblem),
+}
+
+impl fmt::Display for ReloadProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self {
+            Self::Listen => "listen",
+            Self::AdminListen => "[admin] listen",
+            Self::Ledger => "[ledger] url",
+            Self::Upstream(problem) => return write!(f, "{problem}; the old settings stay"),
+        };
+        write!(f, "{what} cannot change while the gateway runs (restart it); the old settings stay")
+    }
+}
+
+impl std::error::Error for ReloadProblem {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        if let Self::Upstream(problem) = self { Some(problem) } else { None }
+    }
+}

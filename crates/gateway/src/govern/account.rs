@@ -1,0 +1,321 @@
+//! What one request may use and has used: its accounts of money, its run's tokens and time, and
+//! the facts that the session decides on.
+
+use std::time::Duration;
+
+use softland_session::core::models::{self, Model, Price};
+use softland_session::core::policy::Policy;
+use softland_session::core::{Facts, Limit, Millis, NanoUsd};
+use softland_session::wire::anthropic::{Request, Tokens};
+use tokio::sync::Notify;
+
+use crate::accounts::{Claim, Lease, Short};
+use crate::gate::Gate;
+use crate::money::{self, Bound, Known, Reserved, Size, Want};
+use crate::settings::Prices;
+use crate::store::{Counted, RunState};
+
+/// The accounts that a request counts in.
+#[derive(Clone, Debug)]
+pub(super) struct Purse {
+    /// The run's.
+    pub(super) run: String,
+    /// Its session's.
+    pub(super) session: String,
+    /// Its parent's, with the parent's limit and what the parent holds back for its answer.
+    pub(super) parent: Option<(String, NanoUsd, NanoUsd)>,
+}
+
+/// What a model costs.
+#[derive(Clone, Debug)]
+pub(super) struct Tariff {
+    name: String,
+    prices: Prices,
+    model: Option<&'static Model>,
+}
+
+impl Tariff {
+    pub(super) fn of(prices: &Prices, model: &str) -> Self {
+        let found = models::find(None, model);
+        Self { name: model.to_owned(), prices: prices.clone(), model: found }
+    }
+
+    /// The dearest that so much input can be billed at.
+    pub(super) fn at(&self, input: u64) -> Option<Price> {
+        self.prices.of(None, &self.name, input)
+    }
+
+    pub(super) fn cost(&self, tokens: &Tokens) -> Option<NanoUsd> {
+        let price = self.at(tokens.input_total())?;
+        Some(money::billed(tokens, &price))
+    }
+}
+
+/// One request's account.
+#[derive(Debug)]
+pub(super) struct Account {
+    purse: Purse,
+    tariff: Tariff,
+    /// The run's state before this request.
+    pub(super) state: RunState,
+    /// The newest context that the provider has counted, if this request goes on from it.
+    known: Option<Known>,
+    thinking_budget: u64,
+    /// What the run and its session had spent before.
+    spent: (NanoUsd, NanoUsd),
+    lease: Option<Lease>,
+    /// What this request has used so far, all upstream requests together.
+    used: Tokens,
+    cost: NanoUsd,
+    /// What the upstream request under way is billed so far.
+    newest: Counting,
+}
+
+/// The upstream request under way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counting {
+    size: Size,
+    tokens: Option<Tokens>,
+    /// The most output that it can get.
+    output: u64,
+    /// Whether the head of its response says what its input is billed.
+    firm: bool,
+}
+
+/// What has become of the wish to send a request.
+pub(super) enum Leased {
+    /// It may be sent, with this output limit where it is not the request's own.
+    Granted(Option<u64>),
+    /// There is not enough, for the account that is named.
+    Short(Short),
+    /// There is no telling.
+    Lost(String),
+}
+
+impl Account {
+    pub(super) async fn open(
+        gate: &Gate,
+        purse: Purse,
+        tariff: Tariff,
+        state: RunState,
+        known: Option<Counted>,
+        thinking_budget: u64,
+    ) -> Self {
+        let names = [purse.run.as_str(), purse.session.as_str()];
+        let spent = match gate.accounts.balance(&names).await.as_deref() {
+            Ok([run, session]) => (run.spent, session.spent),
+            _ => (NanoUsd::ZERO, NanoUsd::ZERO),
+        };
+        let known = known.map(|known| {
+            let [text, media, unseen] = known.shown;
+            let size = Size { text, media, unseen, unwritten: 0 };
+            Known { tokens: known.tokens, size }
+        });
+        Self {
+            purse,
+            tariff,
+            state,
+            known,
+            thinking_budget,
+            spent,
+            lease: None,
+            used: Tokens::default(),
+            cost: NanoUsd::ZERO,
+            newest: Counting::default(),
+        }
+    }
+
+    /// Whether the model has a price.
+    pub(super) fn is_priced(&self) -> bool {
+        self.tariff.at(0).is_some()
+    }
+
+    /// What this request has cost so far; `None` where the model has no price.
+    pub(super) fn cost(&self) -> Option<NanoUsd> {
+        self.is_priced().then_some(self.cost)
+    }
+
+    /// The account that the run has.
+    pub(super) fn run_account(&self) -> &str {
+        &self.purse.run
+    }
+
+    pub(super) fn used(&self) -> Tokens {
+        self.used
+    }
+
+    fn bound(&self, request: &Request<'_>) -> Bound {
+        let window = money::window(self.tariff.model);
+        let size = Size::of(request);
+        Bound {
+            input: money::input_bound(self.known, size, window),
+            output: money::output_bound(request.max_tokens.map(|m| m.value), self.tariff.model),
+            writes: money::writes(request),
+        }
+    }
+
+    /// The facts that hold now. `short`: an account that has not enough for this request.
+    pub(super) fn facts(&self, request: &Request<'_>, now: u64, short: Option<&Short>) -> Facts {
+        let bound = self.bound(request);
+        let price = self.tariff.at(bound.input);
+        let total = self.used.input_total().saturating_add(self.used.output);
+        let mut facts = Facts {
+            tokens: self.state.tokens.saturating_add(total),
+            cost: self.spent.0 + self.cost,
+            session_cost: self.spent.1 + self.cost,
+            elapsed: Millis(self.state.active_at(now)),
+            next_input: bound.input,
+            thinking_budget: self.thinking_budget,
+            tool_refusals: self.state.tool_refusals,
+            ..Facts::default()
+        };
+        if let Some(price) = price {
+            facts.next_input_cost = bound.input_cost(&price);
+            facts.reserve_input_cost = money::tokens_cost(bound.input, price.input);
+            facts.output_pico = price.output;
+        }
+        if let Some(short) = short {
+            // What others hold is as good as spent, and so is what a parent has not got.
+            let gone = short.limit.less(short.left());
+            if short.account == self.purse.session {
+                facts.session_cost = facts.session_cost.max(gone);
+            } else {
+                facts.cost = facts.cost.max(gone);
+            }
+        }
+        facts
+    }
+
+    /// Reserves the worst case of an upstream request. `waits`: whether others may be waited for.
+    pub(super) async fn reserve(
+        &mut self,
+        gate: &Gate,
+        request: &Request<'_>,
+        policy: &Policy,
+        exploring: bool,
+        waits: Option<&Notify>,
+    ) -> Leased {
+        self.settle();
+        let bound = self.bound(request);
+        let size = Size::of(request);
+        // A compaction is billed beside what its head says.
+        let firm = size.unseen == 0 && !request.text.contains("\"compact");
+        let output = bound.output;
+        self.newest = Counting { size, tokens: None, output, firm };
+        let Some(price) = self.tariff.at(bound.input) else { return Leased::Granted(None) };
+        let answer = money::tokens_cost(bound.input, price.input)
+            + money::tokens_cost(policy.reserve_tokens, price.output);
+        let held = if exploring { answer } else { NanoUsd::ZERO };
+        let claims = self.claims(policy, held);
+        let floor = if exploring { policy.reserve_tokens } else { 16 };
+        let want = Want {
+            input: bound.input_cost(&price),
+            output: bound.output,
+            output_pico: price.output,
+            floor: floor.saturating_add(self.thinking_budget),
+            stream: request.stream && waits.is_some(),
+        };
+        let reserved = match waits {
+            Some(loud) => {
+                money::reserve(&*gate.accounts, &claims, want, || loud.notify_one()).await
+            }
+            None => money::reserve_now(&*gate.accounts, &claims, want).await,
+        };
+        match reserved {
+            Reserved::Granted { lease, output_limit } => {
+                self.lease = Some(lease);
+                self.newest.output = output_limit.unwrap_or(output);
+                Leased::Granted(output_limit)
+            }
+            Reserved::Land(short) | Reserved::Busy(short) => Leased::Short(short),
+            Reserved::Lost(refusal) => Leased::Lost(refusal.to_string()),
+        }
+    }
+
+    fn claims(&self, policy: &Policy, held: NanoUsd) -> Vec<Claim> {
+        let enforced = !policy.observes();
+        let limit =
+            |limit: Option<NanoUsd>| limit.filter(|_| enforced).map(|limit| limit.less(held));
+        let claim = |account: &String, limit| Claim { account: account.clone(), limit };
+        let mut claims = vec![
+            claim(&self.purse.run, limit(policy.cost_limit_usd)),
+            claim(&self.purse.session, limit(policy.session_cost_limit_usd)),
+        ];
+        if let Some((account, limit, held)) = &self.purse.parent {
+            claims.push(claim(account, enforced.then(|| limit.less(*held))));
+        }
+        claims
+    }
+
+    /// The head of the response says what its input is billed: from here on the worst case is
+    /// only a matter of its output, and others can have the rest. True once that is done.
+    pub(super) fn head(&mut self, tokens: Tokens) -> bool {
+        if tokens.input_total() == 0 {
+            return false;
+        }
+        if let (Some(cost), Some(lease)) = (self.tariff.cost(&tokens), &mut self.lease) {
+            lease.received(cost);
+        }
+        let worst = Tokens { output: self.newest.output, ..tokens };
+        if let (true, Some(cost), Some(lease)) =
+            (self.newest.firm, self.tariff.cost(&worst), &mut self.lease)
+        {
+            lease.lower(cost);
+        }
+        true
+    }
+
+    /// It has ended, and cost this much.
+    pub(super) fn add(&mut self, tokens: Tokens) -> Option<NanoUsd> {
+        self.newest.tokens = Some(tokens);
+        self.settle()
+    }
+
+    /// Nothing was billed: the request did not get through.
+    pub(super) fn nothing(&mut self) {
+        self.newest.tokens = None;
+        if let Some(lease) = self.lease.take() {
+            lease.settle(NanoUsd::ZERO);
+        }
+    }
+
+    /// Books what the newest upstream request came to.
+    pub(super) fn settle(&mut self) -> Option<NanoUsd> {
+        let tokens = self.newest.tokens.take()?;
+        let cost = self.tariff.cost(&tokens);
+        self.used = self.used.plus(tokens);
+        self.cost += cost.unwrap_or(NanoUsd::ZERO);
+        if let Some(lease) = self.lease.take() {
+            lease.settle(cost.unwrap_or(NanoUsd::ZERO));
+        }
+        cost
+    }
+
+    /// What the provider has counted of the newest request, for the next one's bound.
+    pub(super) fn counted(&self, tokens: Tokens) -> (u64, [u64; 3]) {
+        let Size { text, media, unseen, .. } = self.newest.size;
+        (tokens.input_total().saturating_add(tokens.output), [text, media, unseen])
+    }
+
+    /// When the run's time is over: while it explores, what is held back for its answer apart.
+    pub(super) fn time_left(&self, policy: &Policy, now: u64, open: bool) -> Option<Duration> {
+        let limit = policy.time_limit.filter(|_| !policy.observes())?;
+        let held = if open { policy.reserve_time.0.min(limit.0 / 2) } else { 0 };
+        let left = (limit.0 - held).saturating_sub(self.state.active_at(now));
+        Some(Duration::from_millis(left))
+    }
+
+    /// Why the run's time is over.
+    pub(super) fn time_is_up(
+        &self,
+        policy: &Policy,
+        now: u64,
+    ) -> Option<softland_session::core::Because> {
+        let limit = policy.time_limit?;
+        Some(softland_session::core::Because {
+            reason: softland_session::core::Reason::Time,
+            used: Limit::Time(Millis(self.state.active_at(now))),
+            limit: Limit::Time(limit),
+        })
+    }
+}

@@ -1,0 +1,79 @@
+//! Keeping a stream alive whose request has to wait for money that others hold
+//! (`governing.md` §5): its head is sent, and what comes in the end follows it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Response;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http_body_util::BodyExt as _;
+use softland_session::wire::anthropic::{ApiError, respond};
+
+use crate::body::{Body, Sender};
+
+/// How often the client is told that it is not forgotten.
+const EVERY: Duration = Duration::from_secs(5);
+/// The largest error that is made an event of.
+const ERROR: usize = 64 << 10;
+
+/// A response that is still being made.
+pub(super) type Making = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
+
+/// A stream that says nothing until `making` is done.
+pub(super) fn keep(making: Making) -> Response<Body> {
+    let (sender, body) = Body::channel(4);
+    tokio::spawn(wait(making, sender));
+    let mut response = Response::new(body);
+    let kind = HeaderValue::from_static("text/event-stream; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+async fn wait(mut making: Making, client: Sender) {
+    let response = loop {
+        // A comment: clients' readers skip it, and no event may come before the message's head.
+        if client.send(Bytes::from_static(b": softland wait\n\n")).await.is_err() {
+            return;
+        }
+        tokio::select! {
+            biased;
+            () = client.closed() => return,
+            response = &mut making => break response,
+            () = tokio::time::sleep(EVERY) => {}
+        }
+    };
+    let (head, mut body) = response.into_parts();
+    if !head.status.is_success() {
+        let mut whole = Vec::new();
+        while let Some(Ok(frame)) = body.frame().await {
+            let Ok(bytes) = frame.into_data() else { continue };
+            whole.extend_from_slice(&bytes);
+            if whole.len() > ERROR {
+                break;
+            }
+        }
+        let error = ApiError::from_response(head.status.as_u16(), &whole);
+        let mut event = Vec::new();
+        respond::write_error(&mut event, error.kind.name(), &error.message);
+        if client.send(Bytes::from(event)).await.is_ok() {
+            client.finish();
+        }
+        return;
+    }
+    loop {
+        match body.frame().await {
+            None => return client.finish(),
+            // Dropped unfinished, it breaks off for the client too.
+            Some(Err(_)) => return,
+            Some(Ok(frame)) => {
+                if let Ok(bytes) = frame.into_data() {
+                    if client.send(bytes).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,488 @@
+//! Carrying out what the session says: sending requests upstream, handing on what comes back, and
+//! no more of either once the client is gone.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Method, StatusCode};
+use softland_session::core::{Digest, Failure, Phase, Rung};
+use softland_session::wire::anthropic::{Request, Splice, Tokens, respond};
+use softland_session::{Done, Event, Exchange, Out, Step, Unfinished};
+use tokio::time::{Instant, sleep_until};
+
+use super::account::{Account, Leased};
+use super::end::Record;
+use super::{head, open::Opening};
+use crate::body::{Body, Sender};
+use crate::errors;
+use crate::headers;
+use crate::pass;
+use crate::upstream::{Response, UpstreamError};
+
+/// Pieces that the client's connection may be behind.
+const AHEAD: usize = 16;
+/// The largest response that is read whole.
+const WHOLE: usize = 64 << 20;
+/// How long a stream is silent before it gets a sign of life.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// One governed request under way.
+pub(crate) struct Flow {
+    pub(super) opening: Opening,
+    pub(super) exchange: Exchange,
+    pub(super) out: Out,
+    pub(super) account: Account,
+    pub(super) run: Digest,
+    pub(super) record: Record,
+    /// The output limit of the first request, where the money says one.
+    output_limit: Option<u64>,
+    /// Whether the first request has its money.
+    leased: bool,
+    /// Requests sent upstream.
+    pub(super) sent: u32,
+    /// When the run's time is over.
+    deadline: Option<Instant>,
+    /// The head of the newest upstream response.
+    headers: HeaderMap,
+    /// Why the newest response broke off, where nothing in it says so.
+    broken: Option<String>,
+    /// Nothing is left to be booked.
+    pub(super) closed: bool,
+}
+
+/// What became of an upstream request.
+enum Sent {
+    /// Its response streams.
+    Streams(Response),
+    /// Its response was taken, or it failed and the session knows.
+    Taken,
+    /// Its response is the client's as it is.
+    Passes(Box<http::Response<Body>>),
+}
+
+/// What became of a stream.
+enum Pumped {
+    Ended,
+    /// The client is gone.
+    Gone,
+}
+
+impl Flow {
+    pub(super) fn new(
+        opening: Opening,
+        exchange: Exchange,
+        out: Out,
+        account: Account,
+        run: Digest,
+        (output_limit, leased): (Option<u64>, bool),
+        continues: Option<String>,
+    ) -> Self {
+        let now = opening.asked.gate.now();
+        let policy = exchange.run().policy();
+        let open = *exchange.run().phase() == Phase::Open;
+        let left = account.time_left(policy, now, open);
+        let record = Record::new(&exchange, continues);
+        Self {
+            opening,
+            exchange,
+            out,
+            account,
+            run,
+            record,
+            output_limit,
+            leased,
+            sent: 0,
+            deadline: left.map(|left| Instant::now() + left),
+            headers: HeaderMap::new(),
+            broken: None,
+            closed: false,
+        }
+    }
+
+    /// The response to the client.
+    pub(crate) async fn respond(mut self) -> http::Response<Body> {
+        self.tell();
+        self.record.begins(&self.opening, &self.account.state);
+        loop {
+            match self.exchange.step() {
+                Step::Done(done) => return self.answer(*done).await,
+                Step::Send(body) => match self.send(body).await {
+                    Sent::Streams(response) => return self.stream(response),
+                    Sent::Passes(response) => {
+                        self.close(None).await;
+                        return *response;
+                    }
+                    Sent::Taken => self.tell(),
+                },
+            }
+        }
+    }
+
+    /// A response that is there whole.
+    async fn answer(mut self, done: Done) -> http::Response<Body> {
+        self.tell();
+        let head = head::of(&self, &self.headers);
+        self.end_stream_broken();
+        let bytes = std::mem::take(&mut self.out.bytes);
+        self.close(Some(done)).await;
+        let mut response = http::Response::new(Body::full(bytes));
+        *response.headers_mut() = head;
+        response
+    }
+
+    /// A response that goes on while it is read, in a task of its own: what the session holds back
+    /// is not the client's connection to wait for.
+    fn stream(self, upstream: Response) -> http::Response<Body> {
+        let (sender, body) = Body::channel(AHEAD);
+        let mut response = http::Response::new(body);
+        *response.status_mut() = upstream.status;
+        *response.headers_mut() = head::of(&self, &upstream.headers);
+        tokio::spawn(self.relay(upstream, sender));
+        response
+    }
+
+    async fn relay(mut self, mut upstream: Response, client: Sender) {
+        loop {
+            match self.pump(upstream, &client).await {
+                Pumped::Gone => return self.gone().await,
+                Pumped::Ended => {}
+            }
+            upstream = loop {
+                self.tell();
+                if self.flush(&client).await.is_err() {
+                    return self.gone().await;
+                }
+                match self.exchange.step() {
+                    Step::Done(done) => {
+                        self.tell();
+                        self.end_stream_broken();
+                        let flushed = self.flush(&client).await;
+                        self.close(Some(*done)).await;
+                        return if flushed.is_ok() {
+                            client.finish()
+                        };
+                    }
+                    Step::Send(body) => match self.send_alive(body, &client).await {
+                        None => return self.gone().await,
+                        Some(Sent::Streams(next)) => break next,
+                        Some(Sent::Taken | Sent::Passes(_)) => {}
+                    },
+                }
+            };
+        }
+    }
+
+    /// Sends a request that the client does not see, with signs of life.
+    async fn send_alive(&mut self, body: Bytes, client: &Sender) -> Option<Sent> {
+        let sending = self.send(body);
+        tokio::pin!(sending);
+        loop {
+            tokio::select! {
+                biased;
+                () = client.closed() => return None,
+                sent = &mut sending => return Some(sent),
+                () = tokio::time::sleep(SILENCE) => {
+                    let mut ping = Vec::new();
+                    respond::write_ping(&mut ping);
+                    client.send(Bytes::from(ping)).await.ok()?;
+                }
+            }
+        }
+    }
+
+    /// Hands on one upstream response as it comes.
+    async fn pump(&mut self, mut upstream: Response, client: &Sender) -> Pumped {
+        let deadline = self.deadline;
+        let mut billed = false;
+        loop {
+            let chunk = tokio::select! {
+                biased;
+                () = client.closed() => return Pumped::Gone,
+                () = until(deadline) => {
+                    self.expire();
+                    return Pumped::Ended;
+                }
+                chunk = upstream.chunk() => chunk,
+            };
+            match chunk {
+                Ok(Some(bytes)) => {
+                    if let Err(error) = self.exchange.push(&bytes, &mut self.out) {
+                        self.fail(Some(error.to_string()));
+                        return Pumped::Ended;
+                    }
+                    billed = billed || self.account.head(self.exchange.so_far());
+                    self.tell();
+                    if self.flush(client).await.is_err() {
+                        return Pumped::Gone;
+                    }
+                }
+                Ok(None) => {
+                    self.finish(None);
+                    return Pumped::Ended;
+                }
+                Err(error) => {
+                    self.finish(Some(error));
+                    return Pumped::Ended;
+                }
+            }
+        }
+    }
+
+    /// The upstream's stream is over. What was all there is whole, however the connection ended.
+    fn finish(&mut self, error: Option<UpstreamError>) {
+        let so_far = self.exchange.so_far();
+        let Err(unfinished) = self.exchange.finish(&mut self.out) else { return };
+        // What it reports of itself is of its beginning.
+        self.out.events.retain(|event| !matches!(event, Event::Usage(_)));
+        self.bill(so_far);
+        self.broken = match (unfinished, error) {
+            (Unfinished::Error { .. }, _) => None,
+            (_, Some(error)) => Some(error.to_string()),
+            (unfinished, None) => Some(unfinished.to_string()),
+        };
+        self.exchange.fail(Failure::Provider, &mut self.out);
+    }
+
+    /// The response under way is given up: what came of it is paid.
+    fn fail(&mut self, broken: Option<String>) {
+        self.bill(self.exchange.so_far());
+        self.broken = broken;
+        self.exchange.fail(Failure::Provider, &mut self.out);
+    }
+
+    fn expire(&mut self) {
+        self.bill(self.exchange.so_far());
+        let run = self.exchange.run();
+        let (policy, open) = (run.policy(), *run.phase() == Phase::Open);
+        let now = self.opening.asked.gate.now();
+        let because = self.account.time_is_up(policy, now).filter(|_| open && self.sent <= 1);
+        let left = self.account.time_left(policy, now, false);
+        match because {
+            Some(because) => {
+                self.exchange.expire(because, &mut self.out);
+                // What was held back for the answer.
+                self.deadline = left.map(|left| Instant::now() + left);
+            }
+            None => {
+                self.deadline = None;
+                self.exchange.fail(Failure::Provider, &mut self.out);
+            }
+        }
+    }
+
+    /// Sends one request and waits for its head, or for all of it where it does not stream.
+    async fn send(&mut self, body: Bytes) -> Sent {
+        let body = match self.with_money(body).await {
+            Ok(body) => body,
+            Err(()) => {
+                self.exchange.fail(Failure::Provider, &mut self.out);
+                return Sent::Taken;
+            }
+        };
+        self.sent += 1;
+        let opening = &self.opening;
+        let (gate, target) = (&opening.asked.gate, &opening.target);
+        if self.sent == 1 {
+            gate.metrics.added_latency(target.began.elapsed());
+        }
+        let governed = !self.exchange.run().policy().observes();
+        let headers = headers::to_upstream(&opening.asked.parts.headers, target, governed);
+        self.record.sends(opening, &body);
+        let sending =
+            gate.upstreams.send(&target.origin, Method::POST, &target.path, headers, body);
+        let sent = tokio::select! {
+            biased;
+            () = until(self.deadline) => None,
+            sent = sending => Some(sent),
+        };
+        match sent {
+            None => {
+                self.expire();
+                Sent::Taken
+            }
+            Some(Err(error)) => self.unreachable(&error),
+            Some(Ok(response)) => self.received(response).await,
+        }
+    }
+
+    async fn received(&mut self, response: Response) -> Sent {
+        self.record.status(response.status.as_u16());
+        if !response.status.is_success() {
+            return self.refused(response).await;
+        }
+        let streams = response.headers.get(CONTENT_TYPE).is_some_and(is_event_stream);
+        if streams && self.exchange.streams() {
+            self.headers.clone_from(&response.headers);
+            return Sent::Streams(response);
+        }
+        let (status, headers) = (response.status, response.headers.clone());
+        let whole = tokio::select! {
+            biased;
+            () = until(self.deadline) => None,
+            whole = response.whole(WHOLE) => Some(whole),
+        };
+        let bytes = match whole {
+            None => {
+                self.expire();
+                return Sent::Taken;
+            }
+            Some(Err(error)) => return self.unreachable(&error),
+            Some(Ok(bytes)) => bytes,
+        };
+        self.headers.clone_from(&headers);
+        if let Err(error) = self.exchange.whole(&bytes, &mut self.out) {
+            if self.is_hidden() {
+                self.fail(Some(error.to_string()));
+                return Sent::Taken;
+            }
+            // No message of the protocol: it is between the client and the upstream.
+            tracing::warn!(id = %self.opening.target.id, %error, "passed on ungoverned");
+            let mut answer = http::Response::new(Body::full(bytes));
+            *answer.status_mut() = status;
+            *answer.headers_mut() = head::of(self, &headers);
+            return Sent::Passes(Box::new(answer));
+        }
+        Sent::Taken
+    }
+
+    /// An upstream that says no, or that cannot serve now. To the client's own request that is the
+    /// client's to know; what softland asked for beside takes the next rung.
+    async fn refused(&mut self, response: Response) -> Sent {
+        self.account.nothing();
+        let gate = &self.opening.asked.gate;
+        let (rung, status) = (self.exchange.rung(), response.status);
+        let ours = self.sent > 1 || matches!(rung, Some(Rung::None | Rung::Respond | Rung::Refuse));
+        if status == StatusCode::BAD_REQUEST && ours {
+            gate.learned.refused(&self.opening.model, rung);
+        }
+        if self.is_hidden() || (ours && status == StatusCode::BAD_REQUEST) {
+            self.exchange.fail(Failure::Provider, &mut self.out);
+            return Sent::Taken;
+        }
+        let mut answer = pass::pass_back(response);
+        head::add(self, answer.headers_mut());
+        Sent::Passes(Box::new(answer))
+    }
+
+    fn unreachable(&mut self, error: &UpstreamError) -> Sent {
+        let target = &self.opening.target;
+        tracing::warn!(id = %target.id, %error, "no response");
+        self.account.nothing();
+        if self.is_hidden() {
+            self.exchange.fail(Failure::Provider, &mut self.out);
+            return Sent::Taken;
+        }
+        let mut answer = errors::shaped(target.protocol, error.status(), &error.to_string());
+        head::add(self, answer.headers_mut());
+        Sent::Passes(Box::new(answer))
+    }
+
+    /// Whether the request under way is softland's own, behind one that the client's led to.
+    fn is_hidden(&self) -> bool {
+        self.sent > 1
+    }
+
+    /// Sees to it that a request has its money, and asks for no more output than that pays for.
+    async fn with_money(&mut self, body: Bytes) -> Result<Bytes, ()> {
+        let gate = self.opening.asked.gate.clone();
+        // What is sent was made from what was scanned.
+        let Ok(request) = Request::scan(&body) else { return Ok(body) };
+        let first = self.sent == 0 && self.leased;
+        let limit = if first {
+            self.output_limit
+        } else {
+            let policy = self.exchange.run().policy().clone();
+            // What the client waits for from the beginning may wait for others.
+            let waits = (self.sent == 0).then_some(&self.opening.asked.loud);
+            match self.account.reserve(&gate, &request, &policy, false, waits).await {
+                Leased::Granted(limit) => limit,
+                Leased::Short(_) | Leased::Lost(_) => {
+                    gate.metrics.intervention("deny_spend");
+                    return Err(());
+                }
+            }
+        };
+        let asked = request.max_tokens.map_or(u64::MAX, |asked| asked.value);
+        let Some(limit) = limit.filter(|limit| *limit < asked) else { return Ok(body) };
+        let mut splice = Splice::new();
+        splice.set_max_tokens(&request, limit.max(1));
+        Ok(splice.apply(&body).map_or_else(|_| body.clone(), Bytes::from))
+    }
+
+    /// Takes what happened out of the session, for whoever watches.
+    fn tell(&mut self) {
+        for event in std::mem::take(&mut self.out.events) {
+            match event {
+                Event::Usage(tokens) => self.count(tokens),
+                event => self.record.event(&self.opening, &self.account.state.id, &event),
+            }
+        }
+    }
+
+    fn count(&mut self, tokens: Tokens) {
+        if self.sent == 1 && tokens != Tokens::default() {
+            self.record.counted(self.opening.outline.here, self.account.counted(tokens));
+        }
+        self.bill(tokens);
+    }
+
+    /// An upstream request has cost this much.
+    fn bill(&mut self, tokens: Tokens) {
+        let cost = self.account.add(tokens);
+        let flow = (&self.opening, &self.exchange, self.account.state.id.as_str());
+        self.record.billed(flow, tokens, cost);
+    }
+
+    async fn flush(&mut self, client: &Sender) -> Result<(), crate::body::Gone> {
+        if self.out.bytes.is_empty() {
+            return Ok(());
+        }
+        client.send(Bytes::from(std::mem::take(&mut self.out.bytes))).await
+    }
+
+    /// A stream that broke off without a word gets the protocol's error event.
+    fn end_stream_broken(&mut self) {
+        if let Some(why) = self.broken.take().filter(|_| self.exchange.streams()) {
+            if !self.record.answered_locally() {
+                respond::write_error(&mut self.out.bytes, "api_error", &why);
+            }
+        }
+    }
+
+    /// The client went away: the upstream request is dropped, and what came is booked.
+    async fn gone(mut self) {
+        self.tell();
+        self.bill(self.exchange.so_far());
+        self.exchange.fail(Failure::Cancelled, &mut self.out);
+        self.tell();
+        if let Step::Done(done) = self.exchange.step() {
+            self.close(Some(*done)).await;
+        }
+    }
+}
+
+impl Drop for Flow {
+    /// A client that does not stream is gone when its request's future is: what came is booked,
+    /// and its store is told, as far as a drop can.
+    fn drop(&mut self) {
+        if self.closed {
+            return;
+        }
+        self.tell();
+        self.bill(self.exchange.so_far());
+        self.dropped();
+    }
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn is_event_stream(kind: &http::HeaderValue) -> bool {
+    const KIND: &[u8] = b"text/event-stream";
+    kind.as_bytes().get(..KIND.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(KIND))
+}

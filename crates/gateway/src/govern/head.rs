@@ -1,0 +1,54 @@
+//! The head of a response: the upstream's, and what softland has to say of the request.
+
+use http::HeaderMap;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue};
+use softland_session::core::Phase;
+
+use super::flow::Flow;
+use crate::headers;
+
+const RUN: HeaderName = HeaderName::from_static("x-softland-run");
+const PHASE: HeaderName = HeaderName::from_static("x-softland-phase");
+const CALLS: HeaderName = HeaderName::from_static("x-softland-tool-calls");
+const INTERVENTIONS: HeaderName = HeaderName::from_static("x-softland-interventions");
+
+/// The head of a response whose body the session has written or passed on.
+pub(super) fn of(flow: &Flow, upstream: &HeaderMap) -> HeaderMap {
+    let mut headers = headers::to_client(upstream);
+    let streams = flow.exchange.streams();
+    // What the session has read was not packed.
+    headers.remove(CONTENT_ENCODING);
+    if upstream.is_empty() {
+        let kind = if streams { "text/event-stream; charset=utf-8" } else { "application/json" };
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    }
+    add(flow, &mut headers);
+    headers
+}
+
+/// Adds what softland has to say (contract §8).
+pub(super) fn add(flow: &Flow, headers: &mut HeaderMap) {
+    if let Ok(run) = HeaderValue::from_str(&flow.account.state.id) {
+        headers.insert(RUN, run);
+    }
+    let run = flow.exchange.run();
+    let done = flow.record.done_to_request();
+    let counts = done.contains(&"countdown") || done.contains(&"warn");
+    let phase = match run.phase() {
+        Phase::Open if counts => "countdown",
+        Phase::Open => "silent",
+        Phase::Landing { .. } | Phase::Late { .. } | Phase::Stopping { .. } => "landing",
+    };
+    headers.insert(PHASE, HeaderValue::from_static(phase));
+    if let Some(limit) = run.policy().tool_calls_limit {
+        let calls = format!("{}/{limit}", run.used().calls);
+        if let Ok(calls) = HeaderValue::from_str(&calls) {
+            headers.insert(CALLS, calls);
+        }
+    }
+    if !done.is_empty() && !run.policy().observes() {
+        if let Ok(done) = HeaderValue::from_str(&done.join(", ")) {
+            headers.insert(INTERVENTIONS, done);
+        }
+    }
+}

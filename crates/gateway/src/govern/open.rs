@@ -1,0 +1,260 @@
+//! Before a request is sent: whose it is, which policy holds, what its run has used, and what may
+//! be reserved for it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use http::{Response, StatusCode};
+use softland_session::core::policy::{OnStoreLoss, Policy};
+use softland_session::core::{Digest, Facts, NanoUsd, Role};
+use softland_session::wire::anthropic::Request;
+use softland_session::{Context, Opened, Out, Outline};
+
+use super::Asked;
+use super::account::{Account, Leased, Purse, Tariff};
+use super::flow::Flow;
+use super::policy::{self, Chosen};
+use super::scope::{Place, Session};
+use crate::body::Body;
+use crate::errors;
+use crate::identify::Identity;
+use crate::money;
+use crate::route::Target;
+use crate::store::{Counted, IDLE_MS, RunState};
+
+/// A request before it is decided on.
+pub(crate) struct Opening {
+    pub(super) asked: Arc<Asked>,
+    /// Where it goes, the model's route looked at.
+    pub(super) target: Target,
+    pub(super) outline: Outline,
+    pub(super) identity: Identity,
+    pub(super) chosen: Chosen,
+    pub(super) place: Place,
+    /// Without tools it is metered only.
+    pub(super) metered: bool,
+    pub(super) model: String,
+}
+
+type Answer = Box<Response<Body>>;
+
+impl Opening {
+    /// Finds out what a request belongs to.
+    pub(crate) async fn of(asked: &Arc<Asked>, request: &Request<'_>) -> Result<Self, Answer> {
+        let outline = Outline::of(request);
+        let user_id = request.user_id.map(|id| id.unescape());
+        let identity = Identity::of(&asked.parts.headers, user_id.as_deref());
+        let model = request.model.unescape().into_owned();
+        let (target, path) = (&asked.target, asked.parts.uri.path());
+        let direct = path.starts_with("/to/");
+        let header = identity.policy.as_deref();
+        let mut chosen = policy::choose(&target.live, &target.origin, direct, &model, header)?;
+        if request.thread.is_some() && !chosen.policy.observes() {
+            return Err(Box::new(thread_refused()));
+        }
+        let place = Place::find(&asked.gate, &identity, &outline).await;
+        inherit(&mut chosen.policy, &place);
+        let metered = !outline.uses_tools;
+        if metered {
+            chosen.policy = policy::metered(&chosen.policy);
+        }
+        let target = Target { origin: Arc::clone(&chosen.origin), ..target.clone() };
+        let asked = Arc::clone(asked);
+        Ok(Self { asked, target, outline, identity, chosen, place, metered, model })
+    }
+
+    fn context(&self) -> Context {
+        let mut context =
+            Context::new(Role::Gateway, self.chosen.policy.clone(), None, &self.model);
+        // What is only metered is no part of the conversation whose name it carries.
+        if !self.metered {
+            context.records.clone_from(&self.place.kept.pins);
+        }
+        context.capability = self.asked.gate.learned.of(&self.model, context.capability);
+        context
+    }
+
+    fn opened<'a>(&self, request: &'a Request<'a>) -> Opened<'a> {
+        let remembered = if self.metered {
+            Default::default()
+        } else {
+            self.place.remembered(&self.identity, &self.outline)
+        };
+        Opened::fold(request, self.asked.body.clone(), self.context(), remembered)
+    }
+
+    /// The request as its history is governed, for counting its tokens.
+    pub(crate) fn governed(&self, request: &Request<'_>) -> bytes::Bytes {
+        let facts = Facts::default();
+        self.opened(request).begin(&facts, &mut Out::default()).governed()
+    }
+
+    /// Reserves what the request may cost, and decides what is sent.
+    pub(crate) async fn begin(self, request: &Request<'_>) -> Result<Flow, Answer> {
+        let gate = Arc::clone(&self.asked.gate);
+        let opened = self.opened(request);
+        let run = opened.here().map_or(Digest::EMPTY, |here| here.run);
+        let policy = opened.policy().clone();
+        let now = gate.now();
+        let (state, continues) = self.state(&run, now);
+        let known = state.known.filter(|known| self.goes_on_from(known));
+        let tariff = Tariff::of(&self.target.live.settings.prices, &self.model);
+        let purse = self.purse(&run, &state);
+        self.carry_fork(&purse, &state).await;
+        let budget = self.outline.thinking_budget;
+        let mut account = Account::open(&gate, purse, tariff, state, known, budget).await;
+        if !account.is_priced() && limits_money(&policy, &self.place) {
+            return Err(Box::new(unpriced(&self.model)));
+        }
+        let leased = account.reserve(&gate, request, &policy, true, Some(&self.asked.loud)).await;
+        let (short, output_limit, leased) = match leased {
+            Leased::Granted(limit) => (None, limit, true),
+            Leased::Short(short) => (Some(short), None, false),
+            Leased::Lost(why) if policy.on_store_loss == OnStoreLoss::Open => {
+                tracing::error!(%why, "goes on without its account, as on_store_loss says");
+                (None, None, true)
+            }
+            Leased::Lost(why) => return Err(Box::new(store_lost(&why))),
+        };
+        let mut facts = account.facts(request, now, short.as_ref());
+        facts.stale = self.vain(&account.state);
+        let mut out = Out::default();
+        let exchange = opened.begin(&facts, &mut out);
+        let money = (output_limit, leased);
+        Ok(Flow::new(self, exchange, out, account, run, money, continues))
+    }
+
+    /// The state of the run now, and the name of the run that it goes on from after a long pause.
+    fn state(&self, run: &Digest, now: u64) -> (RunState, Option<String>) {
+        let gate = &self.asked.gate;
+        let compacted = self.place.compacted(&self.identity, &self.outline);
+        let newest = self.place.kept.newest.filter(|_| compacted);
+        let kept = self.place.state(run).or_else(|| self.place.state(&newest?));
+        let Some(kept) = kept.filter(|_| !self.metered) else {
+            let id = gate.names.run();
+            let (begun, last) = (now, now);
+            return (RunState { id, begun, last, ..RunState::default() }, None);
+        };
+        if now.saturating_sub(kept.last) <= IDLE_MS && !kept.ended {
+            return (kept, None);
+        }
+        let continues = Some(kept.id.clone());
+        (RunState { id: gate.names.run(), ended: false, ..kept }, continues)
+    }
+
+    fn goes_on_from(&self, known: &Counted) -> bool {
+        let before = self.outline.answered.iter().any(|turn| turn.before == known.context);
+        before || self.outline.here == known.context
+    }
+
+    /// How often this same context was answered in vain.
+    fn vain(&self, state: &RunState) -> u64 {
+        let same = state.vain.filter(|(context, _)| *context == self.outline.here);
+        same.map_or(0, |(_, times)| times)
+    }
+
+    fn purse(&self, run: &Digest, state: &RunState) -> Purse {
+        let scope = &self.place.scope;
+        let session = match &self.place.session {
+            Session::Named(name) => format!("session:{name}"),
+            Session::Alone => format!("session:{scope}"),
+        };
+        let parent = self.parent_money();
+        let shares = parent.as_ref().filter(|_| self.own_limit().is_none());
+        let own = match (&self.identity.run, shares) {
+            (Some(given), _) => format!("run:given:{given}"),
+            (None, Some((account, ..))) => account.clone(),
+            (None, None) if self.metered => session.clone(),
+            (None, None) if state.account.is_empty() => format!("run:{scope}:{run}"),
+            (None, None) => state.account.clone(),
+        };
+        let parent = parent.filter(|(account, ..)| *account != own);
+        Purse { run: own, session, parent }
+    }
+
+    /// The limit that a sub-agent has of its own, not of its parent's.
+    fn own_limit(&self) -> Option<NanoUsd> {
+        let settings = &self.target.live.settings;
+        let own = settings.policies.get(&self.chosen.name);
+        settings
+            .forced_policy
+            .as_ref()
+            .or(own)
+            .and_then(|policy| policy.cost_limit_usd)
+            .filter(|own| parent_limit(&self.place) != Some(*own))
+    }
+
+    /// A sub-agent's parent's account, its limit, and what it holds back for its own answer.
+    fn parent_money(&self) -> Option<(String, NanoUsd, NanoUsd)> {
+        let (_, kept) = self.place.parent.as_ref()?;
+        let newest = kept.newest?;
+        let (state, pinned) = (kept.runs.get(&newest)?, kept.pins.get(&newest)?);
+        let limit = pinned.policy.cost_limit_usd?;
+        let prices = &self.target.live.settings.prices;
+        let context = state.known.map_or(0, |known| known.tokens);
+        let held = prices.of(None, &self.model, context).map_or(NanoUsd::ZERO, |price| {
+            money::tokens_cost(context, price.input)
+                + money::tokens_cost(pinned.policy.reserve_tokens, price.output)
+        });
+        Some((state.account.clone(), limit, held))
+    }
+
+    /// A fork answers for what was spent before it left: a new account begins with that.
+    async fn carry_fork(&self, purse: &Purse, state: &RunState) {
+        let fresh = self.place.kept.newest.is_none();
+        if self.place.forked.is_none() || !fresh || state.cost == NanoUsd::ZERO {
+            return;
+        }
+        let claim =
+            |account: &String| crate::accounts::Claim { account: account.clone(), limit: None };
+        let claims = [claim(&purse.run), claim(&purse.session)];
+        let ask = crate::accounts::Ask::exactly(NanoUsd::ZERO);
+        let none = crate::accounts::Patience::NONE;
+        if let Ok(lease) = self.asked.gate.accounts.reserve(&claims, ask, none).await {
+            lease.settle(state.cost);
+        }
+    }
+}
+
+/// A sub-agent without a limit of its own has its parent's, and shares its account.
+fn inherit(policy: &mut Policy, place: &Place) {
+    if policy.cost_limit_usd.is_none() {
+        policy.cost_limit_usd = parent_limit(place);
+    }
+}
+
+fn parent_limit(place: &Place) -> Option<NanoUsd> {
+    let (_, kept) = place.parent.as_ref()?;
+    kept.pins.get(&kept.newest?)?.policy.cost_limit_usd
+}
+
+fn limits_money(policy: &Policy, place: &Place) -> bool {
+    let own = policy.cost_limit_usd.or(policy.session_cost_limit_usd);
+    !policy.observes() && own.or_else(|| parent_limit(place)).is_some()
+}
+
+fn unpriced(model: &str) -> Response<Body> {
+    let message = format!(
+        "softland: no price is known of the model `{model}`, so its cost limit cannot be held; \
+         add a [[price]] for it to the gateway's config"
+    );
+    let answer = errors::anthropic(StatusCode::BAD_REQUEST, "invalid_request_error", &message);
+    errors::without_retry(answer)
+}
+
+fn store_lost(why: &str) -> Response<Body> {
+    let message = format!("softland: the cost limit cannot be held now: {why}");
+    errors::anthropic(StatusCode::SERVICE_UNAVAILABLE, "api_error", &message)
+}
+
+/// The history is the provider's: what the vendor's SDK takes for a request to send it all
+/// (`anthropic` for Python, `tool_runner`).
+fn thread_refused() -> Response<Body> {
+    let details = BTreeMap::from([
+        ("error_code", serde_json::json!("thread_unsupported_request")),
+        ("unsupported", serde_json::json!(["thread"])),
+    ]);
+    let message = "softland: `thread` is not supported here; send the whole history";
+    let kind = "invalid_request_error";
+    errors::anthropic_with(StatusCode::BAD_REQUEST, kind, message, &serde_json::json!(details))
+}

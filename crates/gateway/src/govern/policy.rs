@@ -1,0 +1,75 @@
+//! Which policy a request has, and which upstream: what its header says, else its model's route,
+//! else `default`.
+
+use std::sync::Arc;
+
+use http::{Response, StatusCode};
+use softland_session::core::nearest;
+use softland_session::core::policy::{Countdown, Landing, Policy};
+
+use crate::body::Body;
+use crate::errors;
+use crate::gate::Live;
+use crate::upstream::Origin;
+
+/// What holds for a request that is new to its run.
+#[derive(Clone, Debug)]
+pub(super) struct Chosen {
+    pub(super) name: String,
+    pub(super) policy: Policy,
+    pub(super) origin: Arc<Origin>,
+}
+
+/// Chooses by the header, the route and the default, in this order. A path that names the
+/// upstream itself (`direct`) keeps it.
+pub(super) fn choose(
+    live: &Live,
+    origin: &Arc<Origin>,
+    direct: bool,
+    model: &str,
+    header: Option<&str>,
+) -> Result<Chosen, Response<Body>> {
+    let settings = &live.settings;
+    let route = settings.routes.iter().find(|route| route.matches(model));
+    let named = route.and_then(|route| route.upstream.as_deref()).filter(|_| !direct);
+    let origin = named.and_then(|name| live.origins.get(name)).unwrap_or(origin);
+    let origin = Arc::clone(origin);
+    if let Some(policy) = &settings.forced_policy {
+        return Ok(Chosen { name: "default".to_owned(), policy: policy.clone(), origin });
+    }
+    let name = header.or_else(|| route.and_then(|route| route.policy.as_deref()));
+    let name = name.unwrap_or("default");
+    let known = settings.policies.get(name).cloned().or_else(|| Policy::named(name));
+    match known {
+        Some(policy) => Ok(Chosen { name: name.to_owned(), policy, origin }),
+        None => Err(unknown(live, name)),
+    }
+}
+
+/// A header that names no policy is the client's mistake, and says so instead of passing without
+/// limits.
+fn unknown(live: &Live, name: &str) -> Response<Body> {
+    let own = live.settings.policies.keys().map(String::as_str);
+    let names: Vec<&str> = own.chain(Policy::NAMES).collect();
+    let hint = match nearest(name, names.iter().copied()) {
+        Some(near) => format!("; did you mean `{near}`?"),
+        None => format!("; known are {}", names.join(", ")),
+    };
+    let message = format!("x-softland-policy names no policy of this gateway{hint}");
+    let answer = errors::anthropic(StatusCode::BAD_REQUEST, "invalid_request_error", &message);
+    errors::without_retry(answer)
+}
+
+/// What holds for a request without tools: its money, and nothing else. At a limit it is
+/// answered, not changed.
+pub(super) fn metered(policy: &Policy) -> Policy {
+    Policy {
+        mode: policy.mode,
+        cost_limit_usd: policy.cost_limit_usd,
+        session_cost_limit_usd: policy.session_cost_limit_usd,
+        reserve_tokens: 0,
+        countdown: Countdown::Off,
+        landing: Landing::Stop,
+        ..Policy::default()
+    }
+}

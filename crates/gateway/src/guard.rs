@@ -1,0 +1,220 @@
+//! Who may talk to the gateway: `Host`, `Origin`, client tokens, and what identity headers may say.
+//!
+//! Loopback is not authentication: any web page can send requests to it, by its own name or by one
+//! that it lets point here. So names are checked, not only addresses. A page cannot make a browser
+//! send an address that it did not connect to, so the address of the connection is a good name.
+
+use std::net::{IpAddr, SocketAddr};
+
+use http::header::{AUTHORIZATION, HOST, ORIGIN, UPGRADE};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+
+use crate::errors::Refusal;
+use crate::secret::Secret;
+use crate::settings::{Protocol, Settings};
+
+/// Bytes of an identity header's value.
+const IDENTITY_BYTES: usize = 256;
+
+/// Headers that name what a request belongs to.
+const IDENTITY: [HeaderName; 3] = [
+    HeaderName::from_static("x-softland-run"),
+    HeaderName::from_static("x-softland-session"),
+    HeaderName::from_static("x-softland-policy"),
+];
+
+const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+/// The rules of one configuration.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    listen: IpAddr,
+    /// Further names; without a port at any port.
+    allowed: Vec<(String, Option<u16>)>,
+    tokens: Option<Vec<Secret>>,
+}
+
+impl Guard {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let allowed = settings.allowed_hosts.iter().filter_map(|name| {
+            let (host, port) = split(name)?;
+            Some((host.to_ascii_lowercase(), port))
+        });
+        Self {
+            listen: settings.listen.ip(),
+            allowed: allowed.collect(),
+            tokens: settings.client_tokens.clone(),
+        }
+    }
+
+    /// Whether a request on a connection to `local` is answered at all.
+    ///
+    /// # Errors
+    /// With what is wrong: the host, the origin, the method, or an identity header.
+    pub(crate) fn admit(
+        &self,
+        parts: &Parts,
+        local: SocketAddr,
+        protocol: Protocol,
+    ) -> Result<(), Refusal> {
+        let refuse = |status, what: &str| Err(Refusal::new(status, protocol, what));
+        let Some(host) = only(&parts.headers, &HOST) else {
+            return refuse(StatusCode::BAD_REQUEST, "a request must have one Host header");
+        };
+        let named = parts.uri.authority().is_none_or(|named| self.knows(named.as_str(), 80, local));
+        if !named || !self.knows_value(host, local) {
+            return refuse(
+                StatusCode::FORBIDDEN,
+                "this Host is not served: use the listen address or a loopback name with the \
+                 port, or add the name to allowed_hosts",
+            );
+        }
+        if parts.headers.contains_key(ORIGIN)
+            && !only(&parts.headers, &ORIGIN).is_some_and(|origin| self.is_own(origin, local))
+        {
+            return refuse(
+                StatusCode::FORBIDDEN,
+                "requests of web pages of another origin are refused",
+            );
+        }
+        if parts.method == Method::CONNECT {
+            return refuse(StatusCode::METHOD_NOT_ALLOWED, "this is not a proxy for CONNECT");
+        }
+        identities(&parts.headers, protocol)
+    }
+
+    /// Whether a client may use a provider through here.
+    ///
+    /// # Errors
+    /// When tokens are asked for and none of them is there.
+    pub(crate) fn authorise(&self, headers: &HeaderMap, protocol: Protocol) -> Result<(), Refusal> {
+        if self.tokens.is_none()
+            || [X_API_KEY, AUTHORIZATION]
+                .iter()
+                .any(|name| headers.get_all(name).iter().any(|value| self.is_token(value)))
+        {
+            return Ok(());
+        }
+        let what = "a client token of this gateway is needed, as x-api-key or bearer token";
+        Err(Refusal::new(StatusCode::UNAUTHORIZED, protocol, what))
+    }
+
+    /// Whether a credential is one for this gateway, and so for nobody behind it.
+    pub(crate) fn is_token(&self, value: &HeaderValue) -> bool {
+        let Some(tokens) = &self.tokens else { return false };
+        let given = bearer(value.as_bytes());
+        // Every token is compared to its end, whether or not one fitted before.
+        tokens.iter().fold(false, |found, token| same(token.expose().as_bytes(), given) | found)
+    }
+
+    fn knows_value(&self, host: &HeaderValue, local: SocketAddr) -> bool {
+        host.to_str().is_ok_and(|host| self.knows(host, 80, local))
+    }
+
+    fn knows(&self, name: &str, default_port: u16, local: SocketAddr) -> bool {
+        let Some((host, port)) = split(name) else { return false };
+        let here = port.unwrap_or(default_port) == local.port() && self.is_here(host, local);
+        here || self.allowed.iter().any(|(allowed, at)| {
+            allowed.eq_ignore_ascii_case(host) && at.is_none_or(|at| Some(at) == port)
+        })
+    }
+
+    fn is_here(&self, host: &str, local: SocketAddr) -> bool {
+        if host.eq_ignore_ascii_case("localhost") {
+            return true;
+        }
+        let Ok(address) = host.parse::<IpAddr>() else { return false };
+        let address = address.to_canonical();
+        let loopback = ["127.0.0.1", "::1"].contains(&host);
+        let listened = address == self.listen && !address.is_unspecified();
+        loopback || listened || address == local.ip().to_canonical()
+    }
+
+    fn is_own(&self, origin: &HeaderValue, local: SocketAddr) -> bool {
+        let Ok(origin) = origin.to_str() else { return false };
+        match origin.split_once("://") {
+            Some(("http", rest)) => self.knows(rest, 80, local),
+            Some(("https", rest)) => self.knows(rest, 443, local),
+            _ => false,
+        }
+    }
+}
+
+/// Whether a request wants to leave HTTP for a WebSocket. Other upgrades (`h2c`) are offers that a
+/// server may pass over.
+pub(crate) fn wants_websocket(headers: &HeaderMap) -> bool {
+    headers.get_all(UPGRADE).iter().any(|value| {
+        let mut protocols = value.as_bytes().split(|byte| matches!(byte, b',' | b'/'));
+        protocols.any(|name| name.trim_ascii().eq_ignore_ascii_case(b"websocket"))
+    })
+}
+
+/// The value of a header that is there once.
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
+    let mut values = headers.get_all(name).iter();
+    values.next().filter(|_| values.next().is_none())
+}
+
+fn identities(headers: &HeaderMap, protocol: Protocol) -> Result<(), Refusal> {
+    for name in &IDENTITY {
+        if !headers.contains_key(name) {
+            continue;
+        }
+        let sound = |value: &HeaderValue| {
+            let bytes = value.as_bytes();
+            !bytes.is_empty()
+                && bytes.len() <= IDENTITY_BYTES
+                && bytes.iter().all(u8::is_ascii_graphic)
+        };
+        if !only(headers, name).is_some_and(sound) {
+            let what = format!(
+                "{name} must be there once, with 1 to {IDENTITY_BYTES} visible ASCII characters"
+            );
+            return Err(Refusal::new(StatusCode::BAD_REQUEST, protocol, what));
+        }
+    }
+    Ok(())
+}
+
+/// Host and port of `host`, `host:port`, `[v6]` and `[v6]:port`; the brackets go.
+fn split(name: &str) -> Option<(&str, Option<u16>)> {
+    let (host, port) = match name.strip_prefix('[') {
+        Some(rest) => {
+            let (host, rest) = rest.split_once(']')?;
+            (host, rest)
+        }
+        None => name.find(':').map_or((name, ""), |at| name.split_at(at)),
+    };
+    if host.is_empty() || host.contains('@') {
+        return None;
+    }
+    match port.strip_prefix(':') {
+        None if port.is_empty() => Some((host, None)),
+        None => None,
+        Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Some((host, Some(digits.parse().ok()?)))
+        }
+        Some(_) => None,
+    }
+}
+
+fn bearer(value: &[u8]) -> &[u8] {
+    match value.split_at_checked(7) {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case(b"bearer ") => rest.trim_ascii(),
+        _ => value,
+    }
+}
+
+/// Compares in a time that tells nothing but the given one's length.
+fn same(wanted: &[u8], given: &[u8]) -> bool {
+    let length = wanted.len() ^ given.len();
+    let differ = given.iter().enumerate().fold(0_u8, |differ, (at, byte)| {
+        // Past the end of the wanted one, the length already tells that they differ.
+        differ | (byte ^ wanted.get(at).copied().unwrap_or_default())
+    });
+    std::hint::black_box(length == 0) & (std::hint::black_box(differ) == 0) & !wanted.is_empty()
+}
+
+#[cfg(test)]
+mod tests;

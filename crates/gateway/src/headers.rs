@@ -1,0 +1,152 @@
+//! Which headers go on, in either direction.
+//!
+//! All do, but: those that belong to one connection, those of softland, and credentials where the
+//! gateway has its own. Values are never changed.
+
+use http::header::{
+    ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, COOKIE, EXPECT,
+    HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::route::Target;
+use crate::settings::Protocol;
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+/// What Azure calls `x-api-key`.
+const API_KEY: HeaderName = HeaderName::from_static("api-key");
+const PREFIX: &str = "x-softland-";
+
+/// The headers of a client's request as they go upstream. A governed body is sent unpacked and in
+/// one piece, and its response must be readable.
+pub(crate) fn to_upstream(client: &HeaderMap, target: &Target, governed: bool) -> HeaderMap {
+    let named = Named::by(client);
+    let guard = &target.live.guard;
+    let own = target.origin.key().map(|key| key.under(credential_name(client, target)));
+    let mut headers = HeaderMap::with_capacity(client.len() + 2);
+    for (name, value) in client {
+        let dropped = is_hop(name)
+            || matches!(*name, HOST | CONTENT_LENGTH | EXPECT)
+            || governed && matches!(*name, ACCEPT_ENCODING | CONTENT_ENCODING)
+            || is_credential(name) && (own.is_some() || guard.is_token(value))
+            || name.as_str().starts_with(PREFIX)
+            || named.names(name);
+        if !dropped {
+            let mut value = value.clone();
+            if is_credential(name) || *name == COOKIE {
+                // No library on the way may log it, nor a table of HTTP/2 keep it.
+                value.set_sensitive(true);
+            }
+            headers.append(name, value);
+        }
+    }
+    if governed {
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    }
+    if let Some((name, value)) = own {
+        headers.insert(name, value.clone());
+    }
+    if let Some(host) = target.origin.host() {
+        headers.insert(HOST, host.clone());
+    }
+    headers
+}
+
+/// The headers of an upstream's response as they go to the client. `content-length` is not among
+/// them: the body that is sent knows its own.
+pub(crate) fn to_client(upstream: &HeaderMap) -> HeaderMap {
+    let named = Named::by(upstream);
+    let mut headers = HeaderMap::with_capacity(upstream.len() + 4);
+    for (name, value) in upstream {
+        let dropped = is_hop(name)
+            || *name == CONTENT_LENGTH
+            || name.as_str().starts_with(PREFIX)
+            || named.names(name);
+        if !dropped {
+            headers.append(name, value.clone());
+        }
+    }
+    headers
+}
+
+/// Where the gateway's own key goes: as the vendor has it; of others, as the client had its own.
+fn credential_name(client: &HeaderMap, target: &Target) -> HeaderName {
+    match target.origin.name() {
+        "anthropic" => X_API_KEY,
+        "openai" => AUTHORIZATION,
+        _ if client.contains_key(X_API_KEY) => X_API_KEY,
+        _ if client.contains_key(AUTHORIZATION) => AUTHORIZATION,
+        _ if target.protocol == Protocol::Anthropic => X_API_KEY,
+        _ => AUTHORIZATION,
+    }
+}
+
+fn is_credential(name: &HeaderName) -> bool {
+    matches!(*name, AUTHORIZATION) || *name == X_API_KEY || *name == API_KEY
+}
+
+/// Headers of one connection, RFC 9110 §7.6.1 and those that came before it.
+fn is_hop(name: &HeaderName) -> bool {
+    matches!(
+        *name,
+        CONNECTION
+            | PROXY_AUTHENTICATE
+            | PROXY_AUTHORIZATION
+            | TE
+            | TRAILER
+            | TRANSFER_ENCODING
+            | UPGRADE
+    ) || *name == KEEP_ALIVE
+        || *name == PROXY_CONNECTION
+}
+
+/// The headers that `Connection` names.
+struct Named<'a>(Vec<&'a [u8]>);
+
+impl<'a> Named<'a> {
+    fn by(headers: &'a HeaderMap) -> Self {
+        let values = headers.get_all(CONNECTION).iter();
+        let tokens = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+        let names = tokens.map(<[u8]>::trim_ascii).filter(|name| {
+            !name.is_empty()
+                && !name.eq_ignore_ascii_case(b"keep-alive")
+                && !name.eq_ignore_ascii_case(b"close")
+        });
+        Self(names.collect())
+    }
+
+    fn names(&self, header: &HeaderName) -> bool {
+        let header = header.as_str().as_bytes();
+        self.0.iter().any(|name| name.eq_ignore_ascii_case(header))
+    }
+}
+
+/// The header with the gateway's own key.
+fn key_value(name: &HeaderName, key: &str) -> Option<HeaderValue> {
+    let text = if *name == AUTHORIZATION { ["Bearer ", key].concat() } else { key.to_owned() };
+    let mut value = HeaderValue::try_from(text).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+/// Both forms of an upstream's key.
+#[derive(Clone, Debug)]
+pub(crate) struct Credential {
+    x_api_key: HeaderValue,
+    bearer: HeaderValue,
+}
+
+impl Credential {
+    /// `None` where the key has bytes that no header may have.
+    pub(crate) fn new(key: &str) -> Option<Self> {
+        let x_api_key = key_value(&X_API_KEY, key)?;
+        Some(Self { x_api_key, bearer: key_value(&AUTHORIZATION, key)? })
+    }
+
+    pub(crate) fn under(&self, name: HeaderName) -> (HeaderName, &HeaderValue) {
+        let value = if name == AUTHORIZATION { &self.bearer } else { &self.x_api_key };
+        (name, value)
+    }
+}

@@ -1,0 +1,125 @@
+//! Whose a request is: by the names that its client gives it (`governing.md` §6). Histories
+//! without any name are found by their content, in the [store](crate::store).
+
+use http::HeaderMap;
+
+#[cfg(test)]
+mod tests;
+
+/// The names a request carries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// The session.
+    pub(crate) session: Option<Name>,
+    /// The agent within it; none is the session's own.
+    pub(crate) agent: Option<String>,
+    /// `x-softland-run`: one account over all prompts.
+    pub(crate) run: Option<String>,
+    /// `x-softland-policy`
+    pub(crate) policy: Option<String>,
+}
+
+/// A session's name, and who gave it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Name {
+    /// The user, by `x-softland-session` or `x-softland-run`: usually one header for all that a
+    /// program sends, so that it may carry several conversations.
+    Given(String),
+    /// The client, for what it takes for one session.
+    Client(String),
+}
+
+impl Name {
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            Self::Given(text) | Self::Client(text) => text,
+        }
+    }
+}
+
+/// Headers by which clients name their session and the agent within it, read off what each sends.
+const CLIENTS: [ClientHeaders; 3] = [
+    // Claude Code, Claude Agent SDK
+    ClientHeaders {
+        session: "x-claude-code-session-id",
+        agent: Some("x-claude-code-agent-id"),
+        parent: None,
+    },
+    // opencode: a sub-agent has a session of its own, and names its parent's.
+    ClientHeaders { session: "x-session-id", agent: None, parent: Some("x-parent-session-id") },
+    // Codex: a sub-agent's thread is its own, the session is the root's.
+    ClientHeaders { session: "session-id", agent: Some("thread-id"), parent: None },
+];
+
+struct ClientHeaders {
+    session: &'static str,
+    agent: Option<&'static str>,
+    /// Where a sub-agent has a session id of its own: the header that names its parent's.
+    parent: Option<&'static str>,
+}
+
+/// The longest name that is taken.
+const LONGEST: usize = 256;
+
+impl Identity {
+    /// Reads headers and, where they name no session, the body's `metadata.user_id`.
+    pub(crate) fn of(headers: &HeaderMap, user_id: Option<&str>) -> Self {
+        let get = |name: &str| {
+            let value = headers.get(name)?.to_str().ok()?.trim();
+            (!value.is_empty() && value.len() <= LONGEST).then(|| value.to_owned())
+        };
+        let run = get("x-softland-run");
+        let mut identity =
+            Self { run: run.clone(), policy: get("x-softland-policy"), ..Self::default() };
+        for client in &CLIENTS {
+            let Some(own) = get(client.session) else { continue };
+            match client.parent.and_then(get) {
+                Some(parent) => {
+                    identity.session = Some(Name::Client(parent));
+                    identity.agent = Some(own);
+                }
+                None => {
+                    identity.agent = client.agent.and_then(get).filter(|agent| *agent != own);
+                    identity.session = Some(Name::Client(own));
+                }
+            }
+            break;
+        }
+        if identity.session.is_none() {
+            identity.session = user_id.and_then(session_of).map(Name::Client);
+        }
+        if let Some(given) = get("x-softland-session").or(run) {
+            identity.session = Some(Name::Given(given));
+        }
+        identity
+    }
+
+    /// Under which name the conversation is kept; `None` where it has to be found by its content.
+    pub(crate) fn scope(&self) -> Option<String> {
+        let session = self.session.as_ref()?;
+        let kind = match session {
+            Name::Given(_) => "given",
+            Name::Client(_) => "client",
+        };
+        let agent = self.agent.as_deref().unwrap_or_default();
+        let policy = self.policy.as_deref().unwrap_or_default();
+        let run = self.run.as_deref().unwrap_or_default();
+        // Lengths keep parts apart, whatever is in them.
+        let session = session.text();
+        Some(format!(
+            "{kind}:{}:{session}:{}:{agent}:{}:{policy}:{run}",
+            session.len(),
+            agent.len(),
+            policy.len()
+        ))
+    }
+}
+
+/// The session in a `metadata.user_id`: JSON in text, or `…_session_ID` in older versions.
+fn session_of(user_id: &str) -> Option<String> {
+    let found = match serde_json::from_str::<serde_json::Value>(user_id) {
+        Ok(value) => value.get("session_id")?.as_str()?.to_owned(),
+        Err(_) => user_id.rsplit_once("_session_")?.1.to_owned(),
+    };
+    (!found.is_empty() && found.len() <= LONGEST).then_some(found)
+}

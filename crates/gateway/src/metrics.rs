@@ -1,0 +1,300 @@
+//! What a gateway counts, and the account of one request ([`Ticket`]): its metrics and its line in
+//! the log.
+//!
+//! No label comes from a client but through a closed list: a hostile one cannot make them grow.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use softland_session::core::{NanoUsd, Outcome};
+
+mod ticket;
+
+pub(crate) use ticket::{RequestId, Requests, Ticket};
+
+/// The media type of [`Metrics::text`].
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Bounds of the histograms, in seconds: of what softland adds, and of whole requests.
+const ADDED: [f64; 10] = [0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25];
+const WHOLE: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 180.0, 600.0];
+
+/// The counters of one gateway.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Family<RequestLabels, Counter>,
+    duration: Family<RouteLabels, Histogram, fn() -> Histogram>,
+    added: Histogram,
+    streams: Gauge,
+    tool_calls: Counter,
+    interventions: Family<InterventionLabels, Counter>,
+    signals: Family<SignalLabels, Counter>,
+    limit_hits: Family<LimitLabels, Counter>,
+    spend: Counter<f64, AtomicU64>,
+    events: Family<EventLabels, Counter>,
+    tally: Tally,
+}
+
+/// Whole numbers beside the metrics, for [`Summary`].
+#[derive(Debug, Default)]
+struct Tally {
+    requests: AtomicU64,
+    spend: AtomicU64,
+    answered: AtomicU64,
+    landed: AtomicU64,
+    stopped: AtomicU64,
+    failed: AtomicU64,
+    cancelled: AtomicU64,
+}
+
+/// What a gateway has done since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Requests of clients, of every kind.
+    pub requests: u64,
+    /// What the runs cost.
+    pub spend: NanoUsd,
+    /// Runs that the model ended by itself.
+    pub answered: u64,
+    /// Runs that were brought to an answer at a limit.
+    pub landed: u64,
+    /// Runs that ended with softland's own answer.
+    pub stopped: u64,
+    /// Runs that ended at a failing provider.
+    pub failed: u64,
+    /// Runs that their user ended.
+    pub cancelled: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    route: &'static str,
+    upstream: Arc<str>,
+    status: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RouteLabels {
+    route: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct InterventionLabels {
+    intervention: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct SignalLabels {
+    signal: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LimitLabels {
+    limit: String,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct EventLabels {
+    event: &'static str,
+}
+
+impl Metrics {
+    /// Counters at zero.
+    pub(crate) fn new() -> Self {
+        let duration: fn() -> Histogram = || Histogram::new(WHOLE);
+        let mut metrics = Self {
+            registry: Registry::with_prefix("softland"),
+            requests: Family::default(),
+            duration: Family::new_with_constructor(duration),
+            added: Histogram::new(ADDED),
+            streams: Gauge::default(),
+            tool_calls: Counter::default(),
+            interventions: Family::default(),
+            signals: Family::default(),
+            limit_hits: Family::default(),
+            spend: Counter::default(),
+            events: Family::default(),
+            tally: Tally::default(),
+        };
+        metrics.register();
+        metrics
+    }
+
+    /// Counters get `_total` behind their names from the encoder.
+    fn register(&mut self) {
+        let registry = &mut self.registry;
+        registry.register("requests", "Requests of clients", self.requests.clone());
+        registry.register(
+            "request_duration_seconds",
+            "From a request's head to the end of its response",
+            self.duration.clone(),
+        );
+        registry.register(
+            "added_latency_seconds",
+            "Time that softland itself took before a request went on",
+            self.added.clone(),
+        );
+        registry.register("active_streams", "Streams under way", self.streams.clone());
+        registry.register("tool_calls", "Tool calls seen", self.tool_calls.clone());
+        registry.register("interventions", "What softland did", self.interventions.clone());
+        registry.register("signals", "What detectors saw", self.signals.clone());
+        registry.register("limit_hits", "Runs that reached a limit", self.limit_hits.clone());
+        registry.register("spend_usd", "What requests cost, in dollars", self.spend.clone());
+        registry.register(
+            "events",
+            "Things an operator should know: refused clients, lost records",
+            self.events.clone(),
+        );
+    }
+
+    /// All of them in the OpenMetrics text format.
+    pub(crate) fn text(&self) -> String {
+        let mut out = String::new();
+        // Writing into a string cannot fail.
+        let _ = text::encode(&mut out, &self.registry);
+        out
+    }
+
+    /// A client's request is over. `upstream` is a configured name, or empty.
+    pub(crate) fn request(
+        &self,
+        route: &'static str,
+        upstream: &Arc<str>,
+        status: u16,
+        took: Duration,
+    ) {
+        let labels = RequestLabels { route, upstream: Arc::clone(upstream), status };
+        self.requests.get_or_create(&labels).inc();
+        self.duration.get_or_create(&RouteLabels { route }).observe(took.as_secs_f64());
+        self.tally.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What softland itself took of the time before a request went on.
+    pub(crate) fn added_latency(&self, took: Duration) {
+        self.added.observe(took.as_secs_f64());
+    }
+
+    /// A stream began.
+    pub(crate) fn stream_begins(&self) {
+        self.streams.inc();
+    }
+
+    /// A stream ended.
+    pub(crate) fn stream_ends(&self) {
+        self.streams.dec();
+    }
+
+    /// Tool calls of a response that clients get.
+    pub(crate) fn tool_calls(&self, calls: u64) {
+        self.tool_calls.inc_by(calls);
+    }
+
+    /// softland did something.
+    pub(crate) fn intervention(&self, intervention: &'static str) {
+        self.interventions.get_or_create(&InterventionLabels { intervention }).inc();
+    }
+
+    /// A detector saw something.
+    pub(crate) fn signal(&self, signal: &'static str) {
+        self.signals.get_or_create(&SignalLabels { signal }).inc();
+    }
+
+    /// A run reached a limit (a policy key) and ended so.
+    pub(crate) fn limit_hit(&self, limit: &str, outcome: &'static str) {
+        self.limit_hits.get_or_create(&LimitLabels { limit: limit.to_owned(), outcome }).inc();
+    }
+
+    /// Money was spent.
+    pub(crate) fn spend(&self, amount: NanoUsd) {
+        self.spend.inc_by(amount.dollars());
+        self.tally.spend.fetch_add(amount.0, Ordering::Relaxed);
+    }
+
+    /// Something an operator should know happened: a word of a closed list.
+    pub(crate) fn event(&self, event: &'static str) {
+        self.events.get_or_create(&EventLabels { event }).inc();
+    }
+
+    /// A run ended.
+    pub(crate) fn run_ended(&self, outcome: Outcome) {
+        let count = match outcome {
+            Outcome::Answered => &self.tally.answered,
+            Outcome::Landed => &self.tally.landed,
+            Outcome::Stopped => &self.tally.stopped,
+            Outcome::Failed => &self.tally.failed,
+            Outcome::Cancelled => &self.tally.cancelled,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What has been done so far.
+    pub(crate) fn summary(&self) -> Summary {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let tally = &self.tally;
+        Summary {
+            requests: read(&tally.requests),
+            spend: NanoUsd(read(&tally.spend)),
+            answered: read(&tally.answered),
+            landed: read(&tally.landed),
+            stopped: read(&tally.stopped),
+            failed: read(&tally.failed),
+            cancelled: read(&tally.cancelled),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_are_those_of_the_contract() {
+        let metrics = Metrics::new();
+        metrics.request("messages", &"anthropic".into(), 200, Duration::from_millis(3));
+        metrics.added_latency(Duration::from_micros(80));
+        metrics.stream_begins();
+        metrics.tool_calls(3);
+        metrics.intervention("ask");
+        metrics.signal("empty");
+        metrics.limit_hit("tool_calls_limit", "landed");
+        metrics.spend(NanoUsd(1_500_000_000));
+        metrics.event("ledger_lost");
+        let text = metrics.text();
+        for line in [
+            r#"softland_requests_total{route="messages",upstream="anthropic",status="200"} 1"#,
+            "softland_tool_calls_total 3",
+            r#"softland_interventions_total{intervention="ask"} 1"#,
+            r#"softland_signals_total{signal="empty"} 1"#,
+            r#"softland_limit_hits_total{limit="tool_calls_limit",outcome="landed"} 1"#,
+            "softland_spend_usd_total 1.5",
+            "softland_added_latency_seconds_count 1",
+            r#"softland_request_duration_seconds_count{route="messages"} 1"#,
+            "softland_active_streams 1",
+            r#"softland_events_total{event="ledger_lost"} 1"#,
+        ] {
+            assert!(text.lines().any(|had| had == line), "{line}\nis not in\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn a_summary_counts_runs_and_money() {
+        let metrics = Metrics::new();
+        metrics.spend(NanoUsd(7));
+        metrics.run_ended(Outcome::Landed);
+        metrics.run_ended(Outcome::Stopped);
+        metrics.run_ended(Outcome::Stopped);
+        let summary = metrics.summary();
+        assert_eq!((summary.spend, summary.landed, summary.stopped), (NanoUsd(7), 1, 2));
+        assert_eq!((summary.answered, summary.failed, summary.cancelled), (0, 0, 0));
+    }
+}

@@ -1,0 +1,180 @@
+//! The account of one client request, from its head to the end of its response.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use http::{Method, Uri};
+use softland_ledger::{Record, Request};
+use tracing::{info, warn};
+
+use crate::body::Cut;
+use crate::gate::Gate;
+use crate::server::connection::Pulse;
+
+/// The gateway's own name for a client's request, in logs, errors and the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct RequestId {
+    start: u64,
+    number: u64,
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "req_{:x}_{:x}", self.start, self.number)
+    }
+}
+
+/// Hands out request ids; no two of one machine's gateways are the same, but for a clock set back.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    start: u64,
+    next: AtomicU64,
+}
+
+impl Requests {
+    pub(crate) fn new() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let start = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
+        Self { start, next: AtomicU64::new(1) }
+    }
+
+    pub(crate) fn next(&self) -> RequestId {
+        RequestId { start: self.start, number: self.next.fetch_add(1, Ordering::Relaxed) }
+    }
+}
+
+/// The account of one request. When it is dropped, the request is over: that is counted and
+/// logged.
+pub(crate) struct Ticket {
+    gate: Arc<Gate>,
+    /// Told when the request is over.
+    pulse: Arc<Pulse>,
+    pub(crate) id: RequestId,
+    pub(crate) began: Instant,
+    method: Method,
+    uri: Uri,
+    route: &'static str,
+    upstream: Arc<str>,
+    status: u16,
+    streams: bool,
+    unmetered: bool,
+    end: End,
+}
+
+/// How far a response got.
+#[derive(Debug)]
+enum End {
+    /// It has not ended: when the ticket is dropped so, the client went away.
+    Open,
+    Whole,
+    Cut(Cut),
+}
+
+/// The status under which a request is counted whose client left before it had an answer. It is
+/// not sent; nginx uses it so.
+const CLIENT_CLOSED: u16 = 499;
+
+impl Ticket {
+    pub(crate) fn new(gate: &Arc<Gate>, pulse: Arc<Pulse>, method: &Method, uri: &Uri) -> Self {
+        Self {
+            id: gate.requests.next(),
+            gate: Arc::clone(gate),
+            pulse,
+            began: Instant::now(),
+            method: method.clone(),
+            uri: uri.clone(),
+            route: "none",
+            upstream: Arc::clone(&gate.no_upstream),
+            status: CLIENT_CLOSED,
+            streams: false,
+            unmetered: false,
+            end: End::Open,
+        }
+    }
+
+    /// Where the request goes.
+    pub(crate) fn goes(&mut self, route: &'static str, upstream: &Arc<str>) {
+        self.route = route;
+        self.upstream = Arc::clone(upstream);
+    }
+
+    /// It may cost what nobody here counts.
+    pub(crate) fn unmetered(&mut self) {
+        self.unmetered = true;
+    }
+
+    /// The response's head is there.
+    pub(crate) fn answered(&mut self, status: u16, streams: bool) {
+        self.status = status;
+        self.streams = streams;
+        if streams {
+            self.gate.metrics.stream_begins();
+        }
+    }
+
+    /// The response is over, as it should be.
+    pub(crate) fn whole(&mut self) {
+        self.end = End::Whole;
+    }
+
+    /// The response is over, before its end.
+    pub(crate) fn cut(&mut self, cut: &Cut) {
+        self.end = End::Cut(cut.clone());
+    }
+
+    /// The path without its query, in which keys are sent too.
+    fn log(&self, ms: u64) {
+        let (id, method, path) = (&self.id, &self.method, self.uri.path());
+        let (upstream, status) = (&*self.upstream, self.status);
+        let gone = matches!(self.end, End::Open).then_some(true);
+        let unmetered = self.unmetered.then_some(true);
+        if let End::Cut(cut) = &self.end {
+            warn!(%id, %method, path, upstream, status, ms, unmetered, %cut, "request");
+        } else {
+            info!(%id, %method, path, upstream, status, ms, unmetered, gone, "request");
+        }
+    }
+
+    /// What is kept of a request that could not be metered.
+    fn record(&self, millis: u64) -> Request {
+        Request {
+            at: self.gate.now().saturating_sub(millis),
+            id: self.id.to_string(),
+            run: None,
+            session: None,
+            turn: 0,
+            upstream: self.upstream.to_string(),
+            path: self.uri.path().to_owned(),
+            model: None,
+            rung: None,
+            status: (self.status != CLIENT_CLOSED).then_some(self.status),
+            input: 0,
+            output: 0,
+            cache_read: 0,
+            cache_write: 0,
+            cost: None,
+            millis,
+            remark: Some("unmetered".to_owned()),
+            content: None,
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.pulse.idle();
+        let took = self.began.elapsed();
+        self.gate.metrics.request(self.route, &self.upstream, self.status, took);
+        if self.streams {
+            self.gate.metrics.stream_ends();
+        }
+        let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        self.log(ms);
+        if self.unmetered {
+            self.gate.metrics.event("unmetered");
+            self.gate.tell(|| Record::Request(self.record(ms)));
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What a request can cost at most, what it has cost, and how its worst case is reserved before
+//! it is sent.
+//!
+//! It sends nothing and changes no request: it says which output limit to send. Prices come from
+//! [`crate::settings::Prices`], accounts from [`Accounts`]; whether a run lands for another
+//! reason is for the session to say.
+
+mod reserve;
+mod size;
+#[cfg(test)]
+mod tests;
+
+use softland_session::core::NanoUsd;
+use softland_session::core::models::{Model, Price};
+use softland_session::wire::anthropic::Tokens;
+
+pub(crate) use reserve::{Reserved, Want, reserve, reserve_now};
+pub(crate) use size::{Size, writes};
+
+/// What a request may write to the provider's prompt cache, by what it asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Writes {
+    /// No mark: nothing is written.
+    #[default]
+    Nothing,
+    /// Marks without a lifetime, or of five minutes.
+    Minutes,
+    /// A mark of an hour.
+    Hour,
+}
+
+/// The most that a request can use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bound {
+    /// Input tokens.
+    pub(crate) input: u64,
+    /// Output tokens.
+    pub(crate) output: u64,
+    /// At which price the input may be billed.
+    pub(crate) writes: Writes,
+}
+
+impl Bound {
+    /// The dearest that the input can be billed.
+    pub(crate) fn input_cost(&self, price: &Price) -> NanoUsd {
+        let dearest = match self.writes {
+            Writes::Nothing => price.input.max(price.cache_read),
+            Writes::Minutes => price.dearest_input(false),
+            Writes::Hour => price.dearest_input(true),
+        };
+        tokens_cost(self.input, dearest)
+    }
+
+    /// The dearest that the whole request can be billed.
+    #[cfg(test)]
+    pub(crate) fn cost(&self, price: &Price) -> NanoUsd {
+        self.input_cost(price) + tokens_cost(self.output, price.output)
+    }
+}
+
+/// So many tokens at a price in pico-dollars each, rounded up to the nano-dollar.
+pub(crate) fn tokens_cost(tokens: u64, pico: u64) -> NanoUsd {
+    let nano = (u128::from(tokens) * u128::from(pico)).div_ceil(1000);
+    NanoUsd(u64::try_from(nano).unwrap_or(u64::MAX))
+}
+
+/// So many tokens at that price fit into an amount.
+pub(crate) fn tokens_for(amount: NanoUsd, pico: u64) -> u64 {
+    let tokens = (u128::from(amount.0) * 1000).checked_div(u128::from(pico));
+    tokens.and_then(|tokens| u64::try_from(tokens).ok()).unwrap_or(u64::MAX)
+}
+
+/// What tokens that the provider reports are billed.
+pub(crate) fn billed(tokens: &Tokens, price: &Price) -> NanoUsd {
+    let Tokens { input, output, cache_read, cache_write_5m, cache_write_1h } = *tokens;
+    NanoUsd(price.cost_nano(input, output, cache_read, cache_write_5m, cache_write_1h))
+}
+
+/// What a response comes to that ended before its last usage: the input it reported, and of the
+/// output the larger of what it reported and what was received, four bytes a token (as the
+/// contract estimates; thinking that is not shown is not seen).
+pub(crate) fn received(reported: Tokens, output_bytes: u64) -> Tokens {
+    Tokens { output: reported.output.max(output_bytes.div_ceil(4)), ..reported }
+}
+
+/// What the ledger knows of the newest ancestor of a request: of a request whose messages are
+/// this one's first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// All its input tokens, cached or not, and the output it was answered with.
+    pub(crate) tokens: u64,
+    /// Its size.
+    pub(crate) size: Size,
+}
+
+/// The most input tokens that a request can come to: what is known of its ancestor, and one for
+/// every new byte of text; media by [`Size`]. What does not show its size, and what would be
+/// more than the window, is the window.
+pub(crate) fn input_bound(known: Option<Known>, size: Size, window: u64) -> u64 {
+    let (tokens, before) = match known {
+        Some(known) => (known.tokens, known.size),
+        None => (size.unwritten, Size::default()),
+    };
+    if size.unseen > before.unseen {
+        return window;
+    }
+    let text = size.text.saturating_sub(before.text);
+    let media = size.media.saturating_sub(before.media);
+    tokens.saturating_add(text).saturating_add(media).min(window)
+}
+
+/// The most output tokens that a request can get: the smaller of what it asks for and what its
+/// model gives; the window, where neither is known.
+pub(crate) fn output_bound(asked: Option<u64>, model: Option<&Model>) -> u64 {
+    let most = model.and_then(|model| model.max_output).map(u64::from);
+    match (asked, most) {
+        (Some(asked), Some(most)) => asked.min(most),
+        (asked, most) => asked.or(most).unwrap_or_else(|| window(model)),
+    }
+}
+
+/// The window of a model that is not in the table: the largest of Anthropic's (a test compares it
+/// with the table).
+const LARGEST_WINDOW: u64 = 1_000_000;
+
+/// The most that a request and its answer may have. A model with a price of its own for input
+/// beyond its usual window has the large one on request.
+pub(crate) fn window(model: Option<&Model>) -> u64 {
+    let usual = model.and_then(|model| Some((u64::from(model.context_window?), model.tiers)));
+    match usual {
+        Some((usual, tiers)) if tiers.iter().all(|tier| tier.above < usual) => usual,
+        Some((usual, _)) => usual.max(LARGEST_WINDOW),
+        None => LARGEST_WINDOW,
+    }
+}

@@ -1,0 +1,177 @@
+//! How much input a request shows: bytes of text, and media by a table.
+//!
+//! It decodes no image. Of a PDF it counts the pages, where the file shows them.
+//!
+//! Sources of the table (all read 2026-11-22): Anthropic's page on vision, by which an image
+//! costs a token for each 28 × 28 pixels and is scaled down to what the model takes in, and its
+//! page on PDF support, by which each page is given both as an image and as its text, the latter
+//! typically 1,500 to 3,000 tokens. 4,784 tokens as the most of an image (2,576 pixels at its long
+//! edge; 1,568 with models before Opus 4.7) are third parties' reading of the first page; a
+//! public measurement of 12 megapixels on Opus 5.5 came to 4,005.
+
+mod pdf;
+
+use softland_session::wire::anthropic::{
+    BlockKind, Content, Request, RequestBlock, ResultContent, Tool, ToolResult,
+};
+use softland_session::wire::json::{Cursor, Error, Kind, Span};
+
+use super::Writes;
+
+/// The most tokens of an image.
+const IMAGE: u64 = 4_784;
+/// The most tokens of a page of a PDF, if it has no more text than is typical.
+const PAGE: u64 = IMAGE + 3_000;
+/// What a provider adds to a request that has tools: the most that Anthropic has published is
+/// 530 for the instructions (Claude 3 Opus), and 735 for a tool of its own (computer use);
+/// newer tables were not at hand, so each is taken twice.
+const TOOLS: u64 = 2 * 530;
+const OWN_TOOL: u64 = 2 * 735;
+
+/// Anthropic's own tools whose results the client sends; whatever any other brings (a search, a
+/// page, a program's output) is input that no request shows.
+const RUN_BY_CLIENT: [&str; 6] =
+    ["custom", "bash_", "text_editor_", "computer_", "memory_", "tool_search_"];
+
+/// How much input a request shows. Sizes compare only within one conversation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Size {
+    /// Bytes of the body that are no media.
+    pub(crate) text: u64,
+    /// Tokens of media, by the table.
+    pub(crate) media: u64,
+    /// Things whose size does not show: files, URLs, tools that the provider runs.
+    pub(crate) unseen: u64,
+    /// Tokens that the provider adds without a byte in the body.
+    pub(crate) unwritten: u64,
+}
+
+impl Size {
+    /// The size of a request.
+    pub(crate) fn of(request: &Request<'_>) -> Self {
+        let mut size = Self { text: request.text.len() as u64, ..Self::default() };
+        if let Some(tools) = &request.tools {
+            size.tools(&tools.list);
+        }
+        for message in &request.messages.list {
+            if let Content::Blocks { blocks, .. } = &message.content {
+                for block in blocks {
+                    size.block(block, request.text);
+                }
+            }
+        }
+        size
+    }
+
+    fn tools(&mut self, tools: &[Tool<'_>]) {
+        if !tools.is_empty() {
+            self.unwritten += TOOLS;
+        }
+        for kind in tools.iter().filter_map(|tool| tool.kind) {
+            let kind = kind.unescape();
+            if !RUN_BY_CLIENT.iter().any(|known| kind.starts_with(known)) {
+                self.unseen += 1;
+            } else if kind != "custom" {
+                self.unwritten += OWN_TOOL;
+            }
+        }
+    }
+
+    fn block(&mut self, block: &RequestBlock<'_>, body: &str) {
+        match &block.kind {
+            BlockKind::Other { .. } => self.media_in(block.span, body),
+            BlockKind::ToolResult(ToolResult {
+                content: ResultContent::Parts { parts, .. },
+                ..
+            }) => {
+                for part in parts.iter().filter(|part| part.text.is_none()) {
+                    self.media_in(part.span, body);
+                }
+            }
+            BlockKind::Text { .. }
+            | BlockKind::ToolUse { .. }
+            | BlockKind::ToolResult(_)
+            | BlockKind::Thinking
+            | BlockKind::RedactedThinking => {}
+        }
+    }
+
+    /// Every `source` within a value, however deep.
+    fn media_in(&mut self, span: Span, body: &str) {
+        if self.value(&mut Cursor::new(span.of(body))).is_err() {
+            // The scan has read it before; what it could not read shows no size.
+            self.unseen += 1;
+        }
+    }
+
+    fn value(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        match cursor.peek()? {
+            Kind::Object => self.object(cursor),
+            Kind::Array => cursor.elements(|cursor| self.value(cursor)).map(drop),
+            Kind::String | Kind::Number | Kind::Bool | Kind::Null => cursor.skip_value().map(drop),
+        }
+    }
+
+    fn object(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        let mut source = Source::default();
+        cursor.members(|cursor, member| {
+            match &*member.key.unescape() {
+                "type" => source.kind = text(cursor)?,
+                "media_type" => source.media = text(cursor)?,
+                "data" if cursor.peek()? == Kind::String => {
+                    let (data, _) = cursor.string()?;
+                    source.data = Some(data.raw());
+                }
+                "file_id" => {
+                    source.file = true;
+                    cursor.skip_value()?;
+                }
+                _ => self.value(cursor)?,
+            }
+            Ok::<_, Error>(())
+        })?;
+        self.source(&source);
+        Ok(())
+    }
+
+    fn source(&mut self, source: &Source<'_>) {
+        if source.file || source.kind == "url" {
+            self.unseen += 1;
+        }
+        let Some(data) = source.data.filter(|_| source.kind == "base64") else { return };
+        self.text = self.text.saturating_sub(data.len() as u64);
+        if source.media.starts_with("image/") {
+            self.media += IMAGE;
+        } else if let Some(pages) = pdf::pages(data).filter(|_| source.media == "application/pdf") {
+            self.media = self.media.saturating_add(pages.saturating_mul(PAGE));
+        } else {
+            self.unseen += 1;
+        }
+    }
+}
+
+/// What an object says that may be the source of a medium.
+#[derive(Default)]
+struct Source<'a> {
+    kind: String,
+    media: String,
+    data: Option<&'a str>,
+    file: bool,
+}
+
+fn text(cursor: &mut Cursor<'_>) -> Result<String, Error> {
+    let text = cursor.string_or_skip()?;
+    Ok(text.map(|(text, _)| text.unescape().into_owned()).unwrap_or_default())
+}
+
+/// What a request may write to the cache. It is read off the whole body, so that a tool's
+/// argument of `"1h"` makes a request look dearer, and no mark is missed.
+pub(crate) fn writes(request: &Request<'_>) -> Writes {
+    if !request.text.contains("cache_control") {
+        Writes::Nothing
+    } else if request.text.contains("\"1h\"") {
+        Writes::Hour
+    } else {
+        Writes::Minutes
+    }
+}

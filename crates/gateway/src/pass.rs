@@ -1,0 +1,73 @@
+//! Requests that softland does not govern: what comes in goes out, in both directions, as it comes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
+use http::request::Parts;
+use hyper::body::Incoming;
+
+use crate::body::{Body, Outgoing};
+use crate::errors;
+use crate::gate::Gate;
+use crate::headers;
+use crate::route::Target;
+use crate::upstream::Response;
+
+mod unmetered;
+
+pub(crate) use unmetered::unmetered;
+
+/// Passes a request on while its body comes in.
+pub(crate) async fn stream(
+    gate: &Arc<Gate>,
+    target: &Target,
+    parts: Parts,
+    body: Incoming,
+) -> http::Response<Body> {
+    let pause = target.live.settings.limits.body_time;
+    send(gate, target, parts, Outgoing::stream(body, pause)).await
+}
+
+/// Passes a request on whose body is there.
+pub(crate) async fn whole(
+    gate: &Arc<Gate>,
+    target: &Target,
+    parts: Parts,
+    body: Bytes,
+) -> http::Response<Body> {
+    send(gate, target, parts, Outgoing::from(body)).await
+}
+
+async fn send(
+    gate: &Arc<Gate>,
+    target: &Target,
+    parts: Parts,
+    body: Outgoing,
+) -> http::Response<Body> {
+    let headers = headers::to_upstream(&parts.headers, target, false);
+    gate.metrics.added_latency(target.began.elapsed());
+    let sent = gate.upstreams.send(&target.origin, parts.method, &target.path, headers, body);
+    match sent.await {
+        Ok(response) => pass_back(response),
+        Err(error) => {
+            tracing::warn!(id = %target.id, %error, "no response");
+            errors::shaped(target.protocol, error.status(), &error.to_string())
+        }
+    }
+}
+
+/// An upstream's response, for the client.
+pub(crate) fn pass_back(upstream: Response) -> http::Response<Body> {
+    let mut headers = headers::to_client(&upstream.headers);
+    // The body is the upstream's own, and so is its length; of a response to HEAD nothing else
+    // tells it.
+    if let Some(length) = upstream.headers.get(CONTENT_LENGTH) {
+        headers.insert(CONTENT_LENGTH, length.clone());
+    }
+    let status = upstream.status;
+    let mut response = http::Response::new(Body::upstream(upstream.into_relay()));
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
+}

@@ -1,0 +1,68 @@
+//! Requests that spend money which nobody here can count: batches, background responses,
+//! protocols that are not governed. Under a cost limit they are refused, or it would not hold.
+
+use http::request::Parts;
+use http::{HeaderName, Method, StatusCode};
+use softland_session::core::policy::Policy;
+
+use crate::errors::Refusal;
+use crate::route::Target;
+use crate::settings::Settings;
+
+const POLICY: HeaderName = HeaderName::from_static("x-softland-policy");
+
+/// Whether a request that is passed through spends money. `Ok(true)` passes without being counted.
+///
+/// # Errors
+/// Where a cost limit may apply to it and `allow_unmetered` is not set.
+pub(crate) fn unmetered(target: &Target, parts: &Parts) -> Result<bool, Refusal> {
+    if parts.method != Method::POST || is_free(target.path.path()) {
+        return Ok(false);
+    }
+    let settings = &target.live.settings;
+    let named = parts.headers.get(POLICY).and_then(|value| value.to_str().ok());
+    let limited = applying(settings, named).map_err(|name| unknown(target, name))?;
+    if limited && !settings.allow_unmetered {
+        let message = format!(
+            "what POST {} costs cannot be counted, and a cost limit applies; allow_unmetered = \
+             true in the configuration lets it pass",
+            target.path.path()
+        );
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, target.protocol, message));
+    }
+    Ok(true)
+}
+
+/// POSTs that no vendor bills.
+fn is_free(path: &str) -> bool {
+    let below = |known: &str| {
+        path.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    ["/v1/files", "/v1/uploads"].into_iter().any(below)
+        || ["/v1/moderations", "/v1/responses/input_tokens"].contains(&path)
+        || path.ends_with("/cancel")
+}
+
+/// Whether a policy that may apply limits costs. The model, and so the route, is in a body that
+/// is not read: all routes are possible.
+fn applying<'a>(settings: &Settings, named: Option<&'a str>) -> Result<bool, &'a str> {
+    let known = |name: &str| settings.policies.get(name).cloned().or_else(|| Policy::named(name));
+    if let Some(policy) = &settings.forced_policy {
+        return Ok(limits_costs(policy));
+    }
+    if let Some(name) = named {
+        return known(name).as_ref().map(limits_costs).ok_or(name);
+    }
+    let routes = settings.routes.iter().filter_map(|route| route.policy.as_deref());
+    Ok(routes.chain(["default"]).filter_map(known).any(|policy| limits_costs(&policy)))
+}
+
+fn limits_costs(policy: &Policy) -> bool {
+    let limited = policy.cost_limit_usd.is_some() || policy.session_cost_limit_usd.is_some();
+    limited && !policy.observes()
+}
+
+fn unknown(target: &Target, name: &str) -> Refusal {
+    let message = format!("x-softland-policy: there is no policy {name:?}");
+    Refusal::new(StatusCode::BAD_REQUEST, target.protocol, message)
+}

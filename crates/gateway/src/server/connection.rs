@@ -1,0 +1,117 @@
+//! One client's connection, from its first byte to its last.
+
+use std::convert::Infallible;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
+
+use super::request::answer;
+use crate::gate::Gate;
+
+mod timed;
+
+pub(crate) use timed::Pulse;
+use timed::{Late, Timed};
+
+/// Bytes of a request's head. Its headers are 100 at most, as the server library has it: another
+/// number would cost an allocation for each request.
+const HEAD_BYTES: usize = 64 << 10;
+/// How long a connection without a request is kept. Longer than SDKs keep theirs, so that the
+/// client closes first and no request meets a closing door.
+const IDLE: Duration = Duration::from_secs(75);
+/// For the last words to a client that is too slow.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Serves a connection to its end, or until it is told to end: `soon` after the request under way,
+/// `now` at once.
+pub(super) async fn serve(
+    gate: &Arc<Gate>,
+    stream: TcpStream,
+    local: SocketAddr,
+    soon: CancellationToken,
+    now: CancellationToken,
+) {
+    // Without it a kept-alive stream stalls for 40 ms at a time.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "the client went away at once");
+        return;
+    }
+    // Of a listener on all addresses, the one that this client sees.
+    let local = stream.local_addr().unwrap_or(local);
+    let pulse = Arc::new(Pulse::default());
+    let head_time = gate.live().settings.limits.head_time;
+    let stream = Timed::new(stream, Arc::clone(&pulse), head_time, IDLE);
+    let service = service_fn(|request| {
+        pulse.busy();
+        let answered = answer(Arc::clone(gate), Arc::clone(&pulse), local, request);
+        async { Ok::<_, Infallible>(answered.await) }
+    });
+    let mut builder = http1::Builder::new();
+    builder.max_header_size(HEAD_BYTES).header_read_timeout(None);
+    let mut connection = builder.serve_connection(TokioIo::new(stream), service);
+    let (mut soon, mut now) = (pin!(soon.cancelled()), pin!(now.cancelled()));
+    let mut ending = false;
+    let ended = loop {
+        tokio::select! {
+            biased;
+            ended = &mut connection => break ended,
+            () = &mut now => return,
+            () = &mut soon, if !ending => {
+                std::pin::Pin::new(&mut connection).graceful_shutdown();
+                ending = true;
+            }
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "connection");
+        let stream = connection.into_parts().io.into_inner();
+        if stream.late() == Some(Late::Head) {
+            gate.metrics.event("slow_head");
+            say(stream.into_inner(), StatusCode::REQUEST_TIMEOUT, "request head").await;
+        }
+    }
+}
+
+/// Tells a client that was too slow, in words that both protocols' SDKs read.
+async fn say(mut stream: TcpStream, status: StatusCode, what: &str) {
+    let message = format!("the {what} was not there in time");
+    let words = raw(status, "invalid_request_error", &message);
+    // Who is that slow may not read either.
+    let said = tokio::time::timeout(LAST_WORDS, async {
+        stream.write_all(words.as_bytes()).await?;
+        stream.shutdown().await
+    });
+    let _ = said.await;
+}
+
+/// Turns a connection away that is one too many.
+pub(super) fn refuse(stream: TcpStream) {
+    let message = "this gateway serves as many connections as it may";
+    let words = raw(StatusCode::SERVICE_UNAVAILABLE, "overloaded_error", message);
+    // A new connection has room for a few hundred bytes; where it has not, it is closed silently.
+    if let Ok(mut stream) = stream.into_std() {
+        let _ = stream.write_all(words.as_bytes());
+    }
+}
+
+/// A response for a connection whose protocol is not known: Anthropic's shape, whose message
+/// OpenAI's SDKs find too.
+fn raw(status: StatusCode, kind: &str, message: &str) -> String {
+    let body = serde_json::json!({"type": "error", "error": {"type": kind, "message": message}});
+    let body = body.to_string();
+    format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+         connection: close\r\n\r\n{body}",
+        body.len()
+    )
+}

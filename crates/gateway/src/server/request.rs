@@ -1,0 +1,184 @@
+//! One request: admitted, routed, handed on, accounted for.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use http::header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use tokio::sync::Notify;
+
+use super::connection::Pulse;
+use crate::body::{self, Body, ReadBody};
+use crate::errors::{self, Refusal};
+use crate::gate::Gate;
+use crate::govern::{self, Asked};
+use crate::guard;
+use crate::metrics::{self, Ticket};
+use crate::pass;
+use crate::route::{self, Route, Target, Way};
+use crate::settings::Protocol;
+
+/// Answers one request that came over a connection to `local`.
+pub(super) async fn answer(
+    gate: Arc<Gate>,
+    pulse: Arc<Pulse>,
+    local: SocketAddr,
+    request: Request<Incoming>,
+) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    let mut ticket = Box::new(Ticket::new(&gate, pulse, &parts.method, &parts.uri));
+    let mut response = match handle(&gate, local, parts, body, &mut ticket).await {
+        Ok(response) => response,
+        Err(refusal) => {
+            tracing::debug!(id = %ticket.id, status = %refusal.status, "{}", refusal.message);
+            refusal.response()
+        }
+    };
+    let streams = response.headers().get(CONTENT_TYPE).is_some_and(is_event_stream);
+    ticket.answered(response.status().as_u16(), streams);
+    response.body_mut().carry(ticket);
+    response
+}
+
+async fn handle(
+    gate: &Arc<Gate>,
+    local: SocketAddr,
+    parts: Parts,
+    body: Incoming,
+    ticket: &mut Ticket,
+) -> Result<Response<Body>, Refusal> {
+    let live = gate.live();
+    let way = route::find(&live, &parts.method, &parts.uri, &parts.headers);
+    let protocol = match &way {
+        Ok(Way::Provider { protocol, .. }) => *protocol,
+        Ok(_) => Protocol::Anthropic,
+        Err(refusal) => refusal.protocol,
+    };
+    // Before anything else is said, even that there is nothing at this path.
+    live.guard.admit(&parts, local, protocol)?;
+    match way? {
+        Way::Health => own(&parts.method, "health", ticket, gate, || text("ok\n")),
+        Way::Ready => own(&parts.method, "ready", ticket, gate, || readiness(gate)),
+        Way::Metrics => own(&parts.method, "metrics", ticket, gate, || numbers(gate)),
+        Way::Provider { origin, protocol, route, path } => {
+            ticket.goes(route.word(), origin.label());
+            let (id, began) = (ticket.id, ticket.began);
+            let target = Target { origin, protocol, route, path, live, id, began };
+            provide(gate, &target, parts, body, ticket).await
+        }
+    }
+}
+
+async fn provide(
+    gate: &Arc<Gate>,
+    target: &Target,
+    parts: Parts,
+    body: Incoming,
+    ticket: &mut Ticket,
+) -> Result<Response<Body>, Refusal> {
+    let Target { live, protocol, .. } = target;
+    live.guard.authorise(&parts.headers, *protocol)?;
+    if guard::wants_websocket(&parts.headers) {
+        return Ok(no_websocket(*protocol));
+    }
+    match target.route {
+        Route::Messages | Route::CountTokens => governed(gate, target, parts, body, ticket).await,
+        Route::ChatCompletions | Route::Responses | Route::Other => {
+            if pass::unmetered(target, &parts)? {
+                ticket.unmetered();
+            }
+            Ok(pass::stream(gate, target, parts, body).await)
+        }
+    }
+}
+
+async fn governed(
+    gate: &Arc<Gate>,
+    target: &Target,
+    mut parts: Parts,
+    body: Incoming,
+    ticket: &mut Ticket,
+) -> Result<Response<Body>, Refusal> {
+    let limits = &target.live.settings.limits;
+    let read = body::read(body, &parts.headers, limits).await;
+    match read.map_err(|e| Refusal::new(e.status(), target.protocol, e.to_string()))? {
+        ReadBody::Plain(bytes) => {
+            // From here on the body is what these headers say.
+            parts.headers.remove(CONTENT_ENCODING);
+            let (gate, target) = (Arc::clone(gate), target.clone());
+            let route = target.route;
+            let asked = Asked { gate, target, parts, body: bytes, loud: Notify::new() };
+            Ok(match route {
+                Route::CountTokens => Box::pin(govern::count_tokens(asked)).await,
+                // It is large, and most of the time of a connection it is not there.
+                _ => Box::pin(govern::messages(asked)).await,
+            })
+        }
+        ReadBody::Opaque { bytes, encoding } => {
+            tracing::warn!(
+                id = %target.id, encoding,
+                "passed on ungoverned: this content-encoding is not read here (gzip, zstd are)"
+            );
+            gate.metrics.event("opaque_body");
+            if target.route == Route::Messages && pass::unmetered(target, &parts)? {
+                ticket.unmetered();
+            }
+            Ok(pass::whole(gate, target, parts, bytes).await)
+        }
+    }
+}
+
+/// An answer of the gateway's own.
+fn own(
+    method: &Method,
+    route: &'static str,
+    ticket: &mut Ticket,
+    gate: &Gate,
+    answer: impl FnOnce() -> Response<Body>,
+) -> Result<Response<Body>, Refusal> {
+    ticket.goes(route, &gate.no_upstream);
+    if matches!(*method, Method::GET | Method::HEAD) {
+        return Ok(answer());
+    }
+    let what = "only GET and HEAD are served here";
+    let status = StatusCode::METHOD_NOT_ALLOWED;
+    let mut response = Refusal::new(status, Protocol::Anthropic, what).response();
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    Ok(response)
+}
+
+fn readiness(gate: &Gate) -> Response<Body> {
+    if gate.is_ready() {
+        return text("ready\n");
+    }
+    let mut response = text("draining\n");
+    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    response
+}
+
+fn numbers(gate: &Gate) -> Response<Body> {
+    let mut response = Response::new(Body::full(gate.metrics.text()));
+    let kind = HeaderValue::from_static(metrics::CONTENT_TYPE);
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+fn text(text: &'static str) -> Response<Body> {
+    let mut response = Response::new(Body::full(text));
+    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+/// 426 is what makes Codex go on over HTTP by itself.
+fn no_websocket(protocol: Protocol) -> Response<Body> {
+    let what = "WebSockets are not supported here: use HTTP requests, streaming or not";
+    errors::without_retry(errors::shaped(protocol, StatusCode::UPGRADE_REQUIRED, what))
+}
+
+fn is_event_stream(kind: &HeaderValue) -> bool {
+    const KIND: &[u8] = b"text/event-stream";
+    kind.as_bytes().get(..KIND.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(KIND))
+}

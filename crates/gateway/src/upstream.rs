@@ -1,0 +1,285 @@
+//! The way to the providers: one pooled HTTP client, which sends a request to a configured origin
+//! and hands back the head and the pieces of the response.
+//!
+//! It follows no redirect, unpacks nothing, retries only what never left, and knows no protocol
+//! but HTTP. Dropping a [`Response`], or the future that waits for one, cancels the request.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::HeaderValue;
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{HeaderMap, Method, Request, StatusCode, Uri};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::time::timeout;
+
+use crate::body::{Outgoing, Progress, Relay};
+use crate::gate::UpstreamProblem;
+use crate::headers::Credential;
+use crate::settings::{Limits, Upstream};
+
+mod connect;
+mod error;
+
+use connect::Connector;
+pub(crate) use error::{Phase, UpstreamError, causes};
+
+/// How long an unused connection is kept. Vendors' load balancers close after a minute or more.
+const POOL_IDLE: Duration = Duration::from_secs(50);
+/// Unused connections kept to one origin.
+const POOL_SIZE: usize = 1024;
+
+/// A configured provider, prepared for use.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    name: Arc<str>,
+    upstream: Upstream,
+    scheme: Scheme,
+    authority: Authority,
+    /// What goes before `/v1/…`; mostly nothing.
+    base_path: String,
+    /// `Host`, where HTTP/1.1 is certain. Elsewhere the client sets it.
+    host: Option<HeaderValue>,
+    key: Option<Credential>,
+}
+
+impl Origin {
+    pub(crate) fn new(name: &str, upstream: Upstream) -> Result<Self, UpstreamProblem> {
+        let problem = |what| UpstreamProblem { name: name.to_owned(), what };
+        let base: Uri = upstream
+            .base_url
+            .to_string()
+            .parse()
+            .map_err(|_| problem("base_url cannot be used as an HTTP address"))?;
+        let parts = base.into_parts();
+        let (Some(scheme), Some(authority)) = (parts.scheme, parts.authority) else {
+            return Err(problem("base_url needs a scheme and a host"));
+        };
+        let path = parts.path_and_query.as_ref().map_or("", PathAndQuery::path);
+        let host = if scheme == Scheme::HTTP {
+            HeaderValue::from_str(authority.as_str()).ok()
+        } else {
+            None
+        };
+        let key = match &upstream.key {
+            None => None,
+            Some(key) => Some(
+                Credential::new(key.expose())
+                    .ok_or_else(|| problem("its key has characters that no header may have"))?,
+            ),
+        };
+        let base_path = path.trim_end_matches('/').to_owned();
+        Ok(Self { name: Arc::from(name), upstream, scheme, authority, base_path, host, key })
+    }
+
+    /// Its name in the configuration.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The same, to keep.
+    pub(crate) fn label(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    pub(crate) fn host(&self) -> Option<&HeaderValue> {
+        self.host.as_ref()
+    }
+
+    pub(crate) fn key(&self) -> Option<&Credential> {
+        self.key.as_ref()
+    }
+
+    fn is_secure(&self) -> bool {
+        self.scheme == Scheme::HTTPS
+    }
+
+    /// Only path and query come from a client.
+    fn uri(&self, path: &PathAndQuery) -> Result<Uri, UpstreamError> {
+        let path = if self.base_path.is_empty() {
+            path.clone()
+        } else {
+            let whole = [&self.base_path, path.as_str()].concat();
+            PathAndQuery::try_from(whole).map_err(|_| UpstreamError::unusable(self))?
+        };
+        let mut parts = http::uri::Parts::default();
+        parts.scheme = Some(self.scheme.clone());
+        parts.authority = Some(self.authority.clone());
+        parts.path_and_query = Some(path);
+        Uri::from_parts(parts).map_err(|_| UpstreamError::unusable(self))
+    }
+}
+
+/// The client for all upstreams.
+#[derive(Debug)]
+pub(crate) struct Upstreams {
+    client: Client<Connector, Outgoing>,
+    connector: Connector,
+    first_byte: Millis,
+    idle: Millis,
+}
+
+/// A time that a reload changes.
+#[derive(Debug)]
+struct Millis(AtomicU64);
+
+impl Millis {
+    fn new(time: Duration) -> Self {
+        let millis = Self(AtomicU64::new(0));
+        millis.set(time);
+        millis
+    }
+
+    fn set(&self, time: Duration) {
+        self.0.store(u64::try_from(time.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::Relaxed))
+    }
+}
+
+impl Upstreams {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let connector = Connector::new(limits.connect);
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(POOL_IDLE)
+            .pool_max_idle_per_host(POOL_SIZE)
+            .build(connector.clone());
+        Self {
+            client,
+            connector,
+            first_byte: Millis::new(limits.first_byte),
+            idle: Millis::new(limits.idle),
+        }
+    }
+
+    /// Takes the times of new settings.
+    pub(crate) fn adjust(&self, limits: &Limits) {
+        self.connector.adjust(limits.connect);
+        self.first_byte.set(limits.first_byte);
+        self.idle.set(limits.idle);
+    }
+
+    /// Reads the system's root certificates, where a first request would else wait for it.
+    pub(crate) fn warm(&self, origins: impl IntoIterator<Item = Arc<Origin>>) {
+        if origins.into_iter().any(|origin| origin.is_secure()) {
+            let connector = self.connector.clone();
+            tokio::task::spawn_blocking(move || connector.warm());
+        }
+    }
+
+    /// Sends a request and waits for the head of its response.
+    ///
+    /// # Errors
+    /// Where none comes: with the upstream's name, never with a credential.
+    pub(crate) async fn send(
+        &self,
+        to: &Origin,
+        method: Method,
+        path: &PathAndQuery,
+        headers: HeaderMap,
+        body: impl Into<Outgoing>,
+    ) -> Result<Response, UpstreamError> {
+        let body = body.into();
+        let progress = body.progress();
+        let mut request = Request::new(body);
+        *request.method_mut() = method;
+        *request.uri_mut() = to.uri(path)?;
+        *request.headers_mut() = headers;
+        let mut sent = self.client.request(request);
+        let limit = self.first_byte.get();
+        let mut before = pieces(progress.as_ref());
+        let answer = loop {
+            match timeout(limit, &mut sent).await {
+                Ok(answer) => break answer,
+                // A long upload is no silent upstream.
+                Err(_) if pieces(progress.as_ref()) != before => before = pieces(progress.as_ref()),
+                Err(_) => return Err(UpstreamError::timeout(to, Phase::FirstByte, limit)),
+            }
+        };
+        let (head, incoming) = answer.map_err(|error| UpstreamError::of(to, &error))?.into_parts();
+        Ok(Response {
+            status: head.status,
+            headers: head.headers,
+            relay: Relay::new(incoming, self.idle.get()),
+            name: Arc::clone(&to.name),
+        })
+    }
+}
+
+fn pieces(progress: Option<&Progress>) -> u64 {
+    progress.map_or(0, Progress::pieces)
+}
+
+/// An upstream's response; its body is still on its way.
+pub(crate) struct Response {
+    /// Any, redirects too.
+    pub(crate) status: StatusCode,
+    /// As they came.
+    pub(crate) headers: HeaderMap,
+    relay: Relay,
+    name: Arc<str>,
+}
+
+impl Response {
+    /// The next bytes; `None` at the end.
+    ///
+    /// # Errors
+    /// When the connection breaks, or nothing comes for the idle limit.
+    pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, UpstreamError> {
+        loop {
+            match poll_fn(|cx| self.relay.poll_frame(cx)).await {
+                None => return Ok(None),
+                Some(Err(cut)) => return Err(UpstreamError::cut(&self.name, cut)),
+                Some(Ok(frame)) => {
+                    // Trailers carry nothing that anybody here reads.
+                    if let Ok(bytes) = frame.into_data() {
+                        return Ok(Some(bytes));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The whole body.
+    ///
+    /// # Errors
+    /// As [`chunk`](Self::chunk), and when it has more than `limit` bytes.
+    pub(crate) async fn whole(mut self, limit: usize) -> Result<Bytes, UpstreamError> {
+        let Some(first) = self.chunk().await? else { return Ok(Bytes::new()) };
+        let Some(second) = self.chunk().await? else { return self.within(first, limit) };
+        let mut bytes = BytesMut::with_capacity(first.len() + second.len());
+        bytes.extend_from_slice(&first);
+        bytes.extend_from_slice(&second);
+        while bytes.len() <= limit {
+            let Some(next) = self.chunk().await? else { break };
+            bytes.extend_from_slice(&next);
+        }
+        self.within(bytes.freeze(), limit)
+    }
+
+    fn within(&self, bytes: Bytes, limit: usize) -> Result<Bytes, UpstreamError> {
+        if bytes.len() > limit {
+            return Err(UpstreamError::too_large(&self.name, limit));
+        }
+        Ok(bytes)
+    }
+
+    /// The body, to be passed on as it comes.
+    pub(crate) fn into_relay(self) -> Relay {
+        self.relay
+    }
+}
+
+impl fmt::Debug for Response {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Response").field("status", &self.status).finish_non_exhaustive()
+    }
+}

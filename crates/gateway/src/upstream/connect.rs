@@ -1,0 +1,246 @@
+//! Connections to upstreams: TCP without Nagle's delay, TLS by the system's root certificates,
+//! through the proxy that the environment names. Loopback addresses never go through one.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::Uri;
+use hyper_rustls::{
+    ConfigBuilderExt as _, DefaultServerNameResolver, HttpsConnector, MaybeHttpsStream,
+};
+use hyper_util::client::legacy::connect::proxy::Tunnel;
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::crypto::ring;
+use tokio::net::TcpStream;
+use tower_service::Service;
+
+use super::Millis;
+
+/// After so long without a byte the system asks whether the other side is still there.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+
+type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
+type Connecting = Pin<Box<dyn Future<Output = Result<Link, ConnectError>> + Send>>;
+
+/// Makes connections.
+#[derive(Clone, Debug)]
+pub(super) struct Connector(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    http: HttpConnector,
+    proxies: Matcher,
+    connect: Millis,
+    /// Made when first needed: reading root certificates takes longer than starting.
+    tls: OnceLock<Result<Arc<ClientConfig>, String>>,
+}
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub(super) enum ConnectError {
+    /// Not in time.
+    Timeout(Duration),
+    /// The system's root certificates cannot be read.
+    Roots(String),
+    /// The environment names a proxy of a kind that is not supported.
+    Proxy,
+    /// Anything else.
+    Other(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl Connector {
+    pub(super) fn new(connect: Duration) -> Self {
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        http.set_keepalive(Some(KEEPALIVE));
+        http.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
+        let tls = OnceLock::new();
+        let proxies = Matcher::from_env();
+        Self(Arc::new(Shared { http, proxies, connect: Millis::new(connect), tls }))
+    }
+
+    pub(super) fn adjust(&self, connect: Duration) {
+        self.0.connect.set(connect);
+    }
+
+    /// Reads the root certificates now. Blocks.
+    pub(super) fn warm(&self) {
+        // A failure is told to the request that needs it.
+        let _ = self.0.tls();
+    }
+}
+
+impl Shared {
+    fn tls(&self) -> Result<Arc<ClientConfig>, ConnectError> {
+        self.tls.get_or_init(tls).clone().map_err(ConnectError::Roots)
+    }
+
+    async fn connect(&self, to: Uri) -> Result<Link, ConnectError> {
+        let mut http = self.http.clone();
+        let proxy = if is_loopback(&to) { None } else { self.proxies.intercept(&to) };
+        let secure = to.scheme_str() == Some("https");
+        match (proxy, secure) {
+            (None, false) => plain(&mut http, to, None).await,
+            (None, true) => encrypted(http, self.tls()?, to).await,
+            (Some(proxy), _) if proxy.uri().scheme_str() != Some("http") => {
+                Err(ConnectError::Proxy)
+            }
+            (Some(proxy), false) => plain(&mut http, proxy.uri().clone(), Some(proxy)).await,
+            (Some(proxy), true) => {
+                let mut tunnel = Tunnel::new(proxy.uri().clone(), http);
+                if let Some(auth) = proxy.basic_auth() {
+                    tunnel = tunnel.with_auth(auth.clone());
+                }
+                encrypted(tunnel, self.tls()?, to).await
+            }
+        }
+    }
+}
+
+async fn plain(
+    http: &mut HttpConnector,
+    to: Uri,
+    proxy: Option<Intercept>,
+) -> Result<Link, ConnectError> {
+    let stream = http.call(to).await.map_err(ConnectError::other)?;
+    Ok(Link { stream: MaybeHttpsStream::Http(stream), proxied: proxy.is_some() })
+}
+
+async fn encrypted<C>(inner: C, tls: Arc<ClientConfig>, to: Uri) -> Result<Link, ConnectError>
+where
+    C: Service<Uri, Response = TokioIo<TcpStream>>,
+    C::Future: Send + 'static,
+    C::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let names = Arc::new(DefaultServerNameResolver::default());
+    let mut https = HttpsConnector::new(inner, tls, true, names);
+    let stream = https.call(to).await.map_err(ConnectError::Other)?;
+    Ok(Link { stream, proxied: false })
+}
+
+fn tls() -> Result<Arc<ClientConfig>, String> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    let builder = builder.try_with_platform_verifier().map_err(|error| error.to_string())?;
+    let mut config = builder.with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+fn is_loopback(to: &Uri) -> bool {
+    let host = to.host().unwrap_or_default();
+    if host == "localhost" || host.ends_with(".localhost") {
+        return true;
+    }
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+impl Service<Uri> for Connector {
+    type Response = Link;
+    type Error = ConnectError;
+    type Future = Connecting;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, to: Uri) -> Connecting {
+        let shared = Arc::clone(&self.0);
+        Box::pin(async move {
+            let limit = shared.connect.get();
+            let connected = tokio::time::timeout(limit, shared.connect(to)).await;
+            connected.unwrap_or(Err(ConnectError::Timeout(limit)))
+        })
+    }
+}
+
+/// A connection, and whether a proxy reads what goes over it.
+#[derive(Debug)]
+pub(super) struct Link {
+    stream: Stream,
+    proxied: bool,
+}
+
+impl Connection for Link {
+    fn connected(&self) -> Connected {
+        let connected = self.stream.connected();
+        if self.proxied { connected.proxy(true) } else { connected }
+    }
+}
+
+impl hyper::rt::Read for Link {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: hyper::rt::ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl hyper::rt::Write for Link {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+}
+
+impl ConnectError {
+    fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Other(error.into())
+    }
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Timeout(after) => write!(f, "no connection in {after:?}"),
+            Self::Roots(cause) => write!(f, "the root certificates cannot be used: {cause}"),
+            Self::Proxy => f.write_str("only http:// proxies are supported"),
+            Self::Other(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for ConnectError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        if let Self::Other(error) = self { error.source() } else { None }
+    }
+}
