@@ -162,6 +162,8 @@ pub struct Exchange {
     /// The newest response.
     newest: Option<Message>,
     spent: Tokens,
+    /// Of each upstream response.
+    billed: Vec<Tokens>,
     shown_output: u64,
     /// Requests sent upstream.
     requests: u64,
@@ -229,6 +231,7 @@ impl Exchange {
             pieces: String::new(),
             newest: None,
             spent: Tokens::default(),
+            billed: Vec::new(),
             shown_output: 0,
             requests: 0,
             vain: false,
@@ -361,6 +364,7 @@ impl Exchange {
     fn take(&mut self, response: Response, out: &mut Out) {
         let message = response.message;
         self.spent = self.spent.plus(message.usage.billed());
+        self.billed.push(message.usage.billed());
         let finished = turn::finished(&message);
         let class = classify(&finished, self.answer_tool.as_deref());
         self.vain = class == Class::Empty || looks_trivial(&finished);

@@ -326,9 +326,16 @@ impl Relay {
     }
 
     /// Ends the client's message after the response of which this is the end.
-    pub(crate) fn close(&mut self, message: &Message, output: u64, out: &mut Out) {
+    /// `billed` is the usage of each response, in order.
+    pub(crate) fn close(
+        &mut self,
+        message: &Message,
+        output: u64,
+        billed: &[Tokens],
+        out: &mut Out,
+    ) {
         let closing = std::mem::take(&mut self.closing);
-        self.client.close(message, output, &closing, out);
+        self.client.close(message, output, billed, &closing, out);
     }
 
     /// Ends the client's message with an answer of softland's.

@@ -94,7 +94,7 @@ pub(super) fn finish(
     } else if let Some(message) = message {
         take_turn(exchange, &message, class, &mut done);
         done.tail = kept_tail(exchange, &done);
-        exchange.relay.close(&message, exchange.shown_output, out);
+        exchange.relay.close(&message, exchange.shown_output, &exchange.billed, out);
     } else {
         exchange.relay.abandon(out);
         done.messages.clear();

@@ -2,7 +2,8 @@
 
 use softland_core::{Admission, Text};
 use softland_wire::anthropic::{
-    Block, BlockStartKind, Event as Wire, Message, MessageStart, Stop, Tokens, Usage, respond,
+    Block, BlockStartKind, Event as Wire, Iteration, Message, MessageStart, Stop, Tokens, Usage,
+    respond,
 };
 
 use super::MAX_BLANK;
@@ -314,24 +315,31 @@ impl Client {
     }
 
     /// Ends the client's message after the upstream response of which this is the end.
-    pub(super) fn close(&mut self, message: &Message, output: u64, closing: &[u8], out: &mut Out) {
+    pub(super) fn close(
+        &mut self,
+        message: &Message,
+        output: u64,
+        billed: &[Tokens],
+        closing: &[u8],
+        out: &mut Out,
+    ) {
         let untouched = !self.changed && self.responses <= 1;
         if self.streams {
             if untouched && !closing.is_empty() {
                 out.bytes.extend_from_slice(closing);
             } else {
-                self.end(message, output, out);
+                self.end(message, output, billed, out);
             }
             return;
         }
         match self.original.take() {
             Some(body) if untouched => out.bytes.extend_from_slice(&body),
-            _ => self.write_whole(message, output, out),
+            _ => self.write_whole(message, output, billed, out),
         }
     }
 
-    fn end(&mut self, message: &Message, output: u64, out: &mut Out) {
-        let usage = shown_usage(message, output);
+    fn end(&mut self, message: &Message, output: u64, billed: &[Tokens], out: &mut Out) {
+        let usage = shown_usage(message, output, billed);
         let stop = self.stop(message);
         let (sequence, details) =
             (message.stop_sequence.as_deref(), message.stop_details.as_deref());
@@ -347,7 +355,7 @@ impl Client {
         }
     }
 
-    fn write_whole(&self, message: &Message, output: u64, out: &mut Out) {
+    fn write_whole(&self, message: &Message, output: u64, billed: &[Tokens], out: &mut Out) {
         let whole = Message {
             id: self.head.0.clone(),
             model: self.head.1.clone(),
@@ -355,7 +363,7 @@ impl Client {
             stop: Some(self.stop(message)),
             stop_sequence: message.stop_sequence.clone(),
             stop_details: message.stop_details.clone(),
-            usage: shown_usage(message, output),
+            usage: shown_usage(message, output, billed),
         };
         respond::write_message(&mut out.bytes, &whole);
     }
@@ -384,7 +392,7 @@ impl Client {
             self.ensure_head(&usage, out);
         }
         self.emit(&text, out);
-        self.close(&message, used.output, &[], out);
+        self.close(&message, used.output, &[], &[], out);
     }
 }
 
@@ -415,10 +423,19 @@ fn passes(block: &Block, show: Show, admission: Option<&Admission>) -> bool {
     }
 }
 
-/// Context size as the last request had it, and what the client got.
-fn shown_usage(message: &Message, output: u64) -> Usage {
+/// Context size as the last request had it, and what the client got; behind several requests, each
+/// of them among the iterations.
+fn shown_usage(message: &Message, output: u64, billed: &[Tokens]) -> Usage {
     let mut usage = message.usage.clone();
     usage.tokens.output = output;
+    if billed.len() > 1 {
+        let iteration = |tokens: &Tokens| Iteration {
+            kind: "message".to_owned(),
+            model: None,
+            tokens: *tokens,
+        };
+        usage.iterations = billed.iter().map(iteration).collect();
+    }
     usage
 }
 
