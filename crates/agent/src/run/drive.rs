@@ -86,7 +86,7 @@ impl UnderWay<'_> {
         loop {
             let body = match exchange.step() {
                 Step::Done(done) => return Driven { done: *done, failure },
-                Step::Send(body) => Bytes::from(body),
+                Step::Send(body) => body,
             };
             let mut out = Out::default();
             match self.request_turn(&mut exchange, body).await {
