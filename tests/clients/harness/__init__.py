@@ -1,0 +1,1 @@
+"""Runs real agent clients through the gateway; `../run` is the command."""

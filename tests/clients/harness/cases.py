@@ -1,0 +1,288 @@
+"""What a client is put through, and what must then be true. A run is one start of a client; a case
+is one thing that is checked of it and one line of the output."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from . import messages, scenarios, tap
+
+# What may differ between the two sides of a gateway that has nothing to do (contract of `serve`).
+OUR_HEADERS = "x-softland-"
+FOR_ONE_PEER = tap.HOP_BY_HOP | {"host", "accept-encoding", "date"}
+
+
+@dataclass
+class Seen:
+    """What came of a run."""
+
+    client: object
+    ended: object
+    # The numbers of the steps that were really taken, in order.
+    steps: list
+    # What went between client and gateway, and between gateway and provider.
+    front: list
+    back: list
+
+
+@dataclass(frozen=True)
+class Run:
+    """One start of a client."""
+
+    name: str
+    # Keys of the policy, as TOML.
+    policy: dict
+    # Writes the scenario with a `scenarios.Writer`.
+    script: object
+    # The steps that must really be taken.
+    steps: list
+    # What the model says at the end; none: the end is not the model's.
+    answer: object
+    # `(name of the case, check)`; a check gives what is wrong, one text each.
+    cases: list
+    # Clients that want an object can not end so.
+    texts_only: bool = False
+
+
+def ended_well(run, seen):
+    """Holds for every run, whatever it is about."""
+    wrong = []
+    if seen.ended.status != 0:
+        wrong.append(f"exit status {seen.ended.status}: {seen.ended.stderr.strip()[-400:]}")
+    if run.answer is not None:
+        expected = scenarios.shown(run.answer, seen.client.structured)
+        if seen.ended.answer != expected:
+            wrong.append(f"it answered {seen.ended.answer!r} in place of {expected!r}")
+    elif not (seen.ended.answer or "").strip():
+        wrong.append("its answer is empty")
+    if seen.steps != run.steps:
+        wrong.append(f"the steps {seen.steps} were taken in place of {run.steps}")
+    for side, exchanges in (("the client", seen.front), ("the provider", seen.back)):
+        wrong += _refusals(side, exchanges)
+    return wrong
+
+
+def _refusals(side, exchanges):
+    wrong = []
+    for exchange in exchanges:
+        what = f"{exchange.method} {exchange.path}"
+        if not exchange.whole:
+            wrong.append(f"{what} at {side}: the response did not come to its end")
+        elif exchange.status != 200 and not messages.refused_thread(exchange):
+            said = exchange.answer[:300].decode(errors="replace")
+            wrong.append(f"{what} at {side}: status {exchange.status}: {said}")
+    if not messages.turns(exchanges):
+        wrong.append(f"{side} was asked for no turn")
+    return wrong
+
+
+def runs_a_tool(_):
+    """That it did, `ended_well` has seen from the marker."""
+    return []
+
+
+def undisturbed(seen):
+    """Each request reached the provider, and each response the client, byte for byte. A thread that
+    the gateway refuses by itself has no other side."""
+    passed = any(messages.refused_thread(exchange) for exchange in seen.back)
+    sent = [one for one in seen.front if passed or not messages.refused_thread(one)]
+    if Counter(map(_said, sent)) == Counter(map(_said, seen.back)):
+        return []
+    wrong = []
+    for one, other in zip(sent, seen.back):
+        for part, a, b in zip(_PARTS, _said(one), _said(other)):
+            if a != b:
+                wrong.append(f"{one.method} {one.path}: {part} differs: {_difference(a, b)}")
+    return wrong or [f"{len(sent)} requests of the client, {len(seen.back)} upstream"]
+
+
+_PARTS = ("method", "path", "headers", "body", "status", "response headers", "response body")
+
+
+def _said(exchange):
+    return (
+        exchange.method,
+        exchange.path,
+        _end_to_end(exchange.headers),
+        exchange.body,
+        exchange.status,
+        _end_to_end(exchange.answer_headers),
+        exchange.answer,
+    )
+
+
+def _end_to_end(headers):
+    kept = (
+        (name, value)
+        for name, value in messages.lower(headers)
+        if name not in FOR_ONE_PEER and not name.startswith(OUR_HEADERS)
+    )
+    return tuple(sorted(kept))
+
+
+def _difference(a, b):
+    if isinstance(a, bytes) and isinstance(b, bytes):
+        same = next((n for n, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+        return f"at byte {same}: {a[same : same + 60]!r} and {b[same : same + 60]!r}"
+    if isinstance(a, tuple):
+        return f"only on one side: {sorted(set(a) ^ set(b))}"
+    return f"{a!r} and {b!r}"
+
+
+def sees_countdown(seen):
+    """The lines go upstream, stay where they are in later requests, and are not the client's."""
+    wrong = []
+    expected = [[], [], [2], [2, 1]]
+    found = [messages.countdown(exchange) for exchange in messages.turns(seen.back)]
+    if found != expected:
+        wrong.append(f"countdown lines by request: {found} in place of {expected}")
+    own = [messages.countdown(exchange) for exchange in messages.turns(seen.front)]
+    if any(own):
+        wrong.append(f"the client itself sent countdown lines: {own}")
+    return wrong
+
+
+def _asked(seen, requests):
+    wrong = []
+    last = messages.asked_to_land(messages.turns(seen.back)[-1]) if seen.back else None
+    if last != (3, 3):
+        wrong.append(f"the last request upstream says {last} of its limit in place of (3, 3)")
+    made = len(messages.turns(seen.front))
+    if made != requests:
+        wrong.append(f"the client asked for {made} turns in place of {requests}")
+    return wrong
+
+
+def is_landed(seen):
+    """Told within its last request, with no other request than without a limit."""
+    wrong = _asked(seen, 4)
+    upstream = len(messages.turns(seen.back))
+    if upstream != 4:
+        wrong.append(f"{upstream} requests upstream in place of 4")
+    return wrong
+
+
+def is_landed_by_rungs(seen):
+    """The model calls on, so that further rungs go upstream, of which the client sees nothing."""
+    wrong = _asked(seen, 4)
+    upstream = messages.turns(seen.back)
+    if len(upstream) < 5:
+        wrong.append(f"{len(upstream)} requests upstream: no further rung was taken")
+    return wrong
+
+
+def is_stopped(seen):
+    """The answer is softland's own and names the limit."""
+    answer = seen.ended.answer or ""
+    if "3" not in answer or "limit" not in answer.lower():
+        return [f"the answer does not name the limit and its value: {answer!r}"]
+    return _asked(seen, 4)
+
+
+def loses_the_excess(seen):
+    """A batch of six with three to go: the other three never reach the client."""
+    return _asked(seen, 2)
+
+
+def is_repaired(seen):
+    """An empty turn came from the provider, was nudged, and the client saw no empty turn."""
+    wrong = []
+    if not any(messages.is_empty(exchange) for exchange in messages.turns(seen.back)):
+        wrong.append("the provider gave no empty turn")
+    if any(messages.is_empty(exchange) for exchange in messages.turns(seen.front)):
+        wrong.append("the client saw an empty turn")
+    made = len(messages.turns(seen.front))
+    if made != 2:
+        wrong.append(f"the client asked for {made} turns in place of 2")
+    return wrong
+
+
+def _steps(writer, count):
+    for number in range(1, count + 1):
+        writer.step(number)
+    return writer
+
+
+def _below(writer):
+    return _steps(writer, 3).answer(scenarios.ANSWER)
+
+
+def _obedient(writer):
+    return _steps(writer, 8).answer(scenarios.LANDED, when="limit")
+
+
+def _stubborn(writer):
+    return _steps(writer, 8).answer(scenarios.LANDED, when="unable")
+
+
+def _mute(writer):
+    return _steps(writer, 8).nothing(when="unable")
+
+
+def _batch(writer):
+    return writer.step(*range(1, 7)).answer(scenarios.LANDED, when="limit")
+
+
+def _silent(writer):
+    return writer.step(1).nothing().answer(scenarios.AFTER_NUDGE, when="nudged")
+
+
+THREE = {"tool_calls_limit": 3}
+RUNS = [
+    Run(
+        "plain",
+        {"tool_calls_limit": 100},
+        _below,
+        [1, 2, 3],
+        scenarios.ANSWER,
+        [("runs a tool", runs_a_tool), ("is undisturbed below the limits", undisturbed)],
+    ),
+    Run(
+        "countdown",
+        {"tool_calls_limit": 4},
+        _below,
+        [1, 2, 3],
+        scenarios.ANSWER,
+        [("sees the countdown", sees_countdown)],
+    ),
+    Run(
+        "landed",
+        THREE,
+        _obedient,
+        [1, 2, 3],
+        scenarios.LANDED,
+        [("is landed at a limit", is_landed)],
+    ),
+    Run(
+        "stubborn",
+        THREE,
+        _stubborn,
+        [1, 2, 3],
+        scenarios.LANDED,
+        [("is landed when the model calls on", is_landed_by_rungs)],
+    ),
+    Run(
+        "stopped",
+        THREE,
+        _mute,
+        [1, 2, 3],
+        None,
+        [("gets an answer when the model gives none", is_stopped)],
+        texts_only=True,
+    ),
+    Run(
+        "batch",
+        THREE,
+        _batch,
+        [1, 2, 3],
+        scenarios.LANDED,
+        [("is spared calls beyond the limit", loses_the_excess)],
+    ),
+    Run(
+        "empty",
+        {"tool_calls_limit": 100},
+        _silent,
+        [1],
+        scenarios.AFTER_NUDGE,
+        [("gets an empty turn repaired", is_repaired)],
+    ),
+]
