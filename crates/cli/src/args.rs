@@ -10,9 +10,14 @@ use softland_agent::http::provider::Api;
 
 use crate::failure::Failure;
 
+mod gateway;
+mod ledger;
 mod spec;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use gateway::{ServeArgs, WrapArgs};
+pub(crate) use ledger::{Deletion, LedgerArgs, RunsArgs, ShowArgs};
 
 /// A command and what it was given.
 #[derive(Debug)]
@@ -21,6 +26,14 @@ pub(crate) enum Command {
     Print(String),
     /// `softland run`.
     Run(RunArgs),
+    /// `softland serve`.
+    Serve(ServeArgs),
+    /// `softland wrap`.
+    Wrap(WrapArgs),
+    /// `softland runs`.
+    Runs(RunsArgs),
+    /// `softland show`.
+    Show(ShowArgs),
     /// `softland sim`.
     Sim(SimArgs),
     /// `softland check`.
@@ -70,7 +83,7 @@ pub(crate) struct CheckArgs {
 }
 
 /// Commands that are known and come later.
-const LATER_COMMANDS: [&str; 7] = ["serve", "wrap", "audit", "runs", "show", "mcp", "notebook"];
+const LATER_COMMANDS: [&str; 3] = ["audit", "mcp", "notebook"];
 
 /// Flags of `run` that are known and come later.
 const LATER_FLAGS: [&str; 6] = ["agents", "mcp", "allow-shell", "journal", "resume", "continue"];
@@ -87,7 +100,8 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command,
     let first = args.get(1).and_then(|arg| arg.to_str());
     if let Some(later) = first.filter(|name| LATER_COMMANDS.contains(name)) {
         return Err(Failure::usage(format!(
-            "`softland {later}` comes with a later version; this one has run, sim and check"
+            "`softland {later}` comes with a later version; this one has {}",
+            spec::commands()
         )));
     }
     let matches = match spec::command().try_get_matches_from(args) {
@@ -96,6 +110,10 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command,
     };
     match matches.subcommand() {
         Some(("run", matches)) => run_args(matches).map(Command::Run),
+        Some(("serve", matches)) => gateway::serve_args(matches).map(Command::Serve),
+        Some(("wrap", matches)) => gateway::wrap_args(matches).map(Command::Wrap),
+        Some(("runs", matches)) => ledger::runs_args(matches).map(Command::Runs),
+        Some(("show", matches)) => Ok(Command::Show(ledger::show_args(matches))),
         Some(("sim", matches)) => Ok(Command::Sim(sim_args(matches))),
         Some(("check", matches)) => Ok(Command::Check(CheckArgs { files: many(matches, "FILE") })),
         _ => Err(Failure::explained(spec::command().render_help().to_string())),

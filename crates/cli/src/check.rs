@@ -40,7 +40,10 @@ fn check(file: &Path, writer: &Writer) -> Vec<String> {
                 Err(errors) => errors.iter().map(ToString::to_string).collect(),
             }
         }
-        Some("toml") => Config::load(file).err().unwrap_or_default(),
+        Some("toml") => match Config::load(file) {
+            Ok(config) => config.unfit_to_serve().into_iter().collect(),
+            Err(problems) => problems,
+        },
         _ => vec![format!(
             "{}: not known what to check it as; agent files end in .md, configs in .toml",
             file.display()

@@ -1,23 +1,29 @@
-//! Config files: the policies, prices and upstreams in them. The gateway's own tables share the
-//! file; they are accepted by name here and not looked into.
+//! Config files: one reader for all commands. `run` takes policies, prices and upstreams from
+//! them; `serve` and `wrap` all there is ([`Config::settings`]).
 //!
-//! Every problem names file, line and key; problems come in the order of their lines.
+//! Every problem names file, line and key; problems come in the order of their lines. No
+//! environment is read here, and no credential stands in a config: it names variables.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
 
-use softland_agent::core::NanoUsd;
 use softland_agent::core::models::Price;
-use softland_agent::core::nearest;
-use softland_agent::core::policy::{KeyError, Policy, Value};
-use toml::Spanned;
+use softland_agent::core::policy::{Policy, Value};
 use toml::de::{DeTable, DeValue};
 
+mod entry;
+mod gateway;
+mod policy;
+mod price;
+mod resolve;
+mod shape;
 #[cfg(test)]
 mod tests;
 mod upstream;
 
+pub(crate) use entry::{LISTEN, listen_address};
+pub(crate) use resolve::{Asked, Env, LEDGER};
 pub(crate) use upstream::Upstream;
 
 /// The largest config that is read, in bytes.
@@ -40,15 +46,24 @@ const TABLES: [&str; 13] = [
     "allow_unmetered",
 ];
 
-/// Keys of a `[[price]]`.
-const PRICE_KEYS: [&str; 5] = ["model", "input", "output", "cache_read", "cache_write"];
+/// Upstreams that there always are: who serves `/v1/messages`, and who the other routes.
+const STANDING: [&str; 2] = ["anthropic", "openai"];
 
-/// What a config says that a run needs.
+/// What a config says.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Config {
     policies: BTreeMap<String, Policy>,
     prices: Vec<(String, Price)>,
     upstreams: BTreeMap<String, Upstream>,
+    gateway: gateway::Gateway,
+}
+
+/// An environment variable that a config names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Variable {
+    pub(crate) name: String,
+    /// Where it is named (`FILE:LINE: KEY`).
+    place: String,
 }
 
 impl Config {
@@ -64,7 +79,10 @@ impl Config {
         let (config, problems) = (Self::default(), Vec::new());
         let mut reader = Reader { file, text, config, problems };
         match DeTable::parse(text) {
-            Ok(table) => reader.top(table.get_ref()),
+            Ok(table) => {
+                reader.top(table.get_ref());
+                reader.mentions();
+            }
             Err(error) => {
                 let at = error.span().map_or(0, |span| span.start);
                 let message = error.message().trim().replace('\n', "; ");
@@ -93,12 +111,30 @@ impl Config {
         self.upstreams.get(provider)
     }
 
+    /// Names of the upstreams, sorted; the two that there always are among them.
+    fn upstream_names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.upstreams.keys().map(String::as_str).collect();
+        names.extend(STANDING.into_iter().filter(|name| !self.upstreams.contains_key(*name)));
+        names.sort_unstable();
+        names
+    }
+
     /// The first price for a model, named with its provider or without.
     pub(crate) fn price(&self, model: &str) -> Option<Price> {
         let bare = model.split_once('/').map_or(model, |(_, name)| name);
         let named = |name: &String| name == model || name == bare;
         self.prices.iter().find(|(name, _)| named(name)).map(|(_, price)| *price)
     }
+}
+
+/// That there is no policy of that name, and which there are.
+pub(crate) fn no_policy(name: &str, config: &Config) -> String {
+    let mut names: Vec<&str> = Policy::NAMES.to_vec();
+    names.extend(config.policy_names().filter(|name| !Policy::NAMES.contains(name)));
+    format!(
+        "no policy is named `{name}`; there are {} (others come from --config FILE, [policy.NAME])",
+        names.join(", ")
+    )
 }
 
 fn read(path: &Path) -> Result<String, String> {
@@ -154,129 +190,10 @@ impl Reader<'_> {
                 "policy" => self.policies(value),
                 "price" => self.prices(value),
                 "upstream" => self.upstreams(value),
-                name if TABLES.contains(&name) => {}
+                name if self.gateway(name, key.span().start, value) => {}
                 name => self.unknown(key.span().start, name, name, &TABLES),
             }
         }
-    }
-
-    fn unknown(&mut self, at: usize, place: &str, key: &str, known: &[&'static str]) {
-        let message = match nearest(key, known.iter().copied()) {
-            Some(near) => format!("unknown key; did you mean `{near}`?"),
-            None => format!("unknown key; known are {}", known.join(", ")),
-        };
-        self.problem(at, place, &message);
-    }
-
-    fn policies(&mut self, value: &Spanned<DeValue<'_>>) {
-        let Some(policies) = value.get_ref().as_table() else {
-            return self.problem(value.span().start, "policy", "must be tables: [policy.NAME]");
-        };
-        for (name, value) in policies {
-            let name = name.get_ref().as_ref();
-            let place = format!("policy.{name}");
-            match value.get_ref().as_table() {
-                Some(table) => {
-                    let policy = self.policy(&place, name, table);
-                    self.config.policies.insert(name.to_owned(), policy);
-                }
-                None => {
-                    let message = "must be a table: [policy.NAME] with policy keys";
-                    self.problem(value.span().start, &place, message);
-                }
-            }
-        }
-    }
-
-    /// A table over the built-in policy of its name, or else over the default one.
-    fn policy(&mut self, place: &str, name: &str, table: &DeTable<'_>) -> Policy {
-        let mut policy = Policy::named(name).unwrap_or_default();
-        for (key, value) in table {
-            let name = key.get_ref().as_ref();
-            match policy.set(name, &plain(value.get_ref())) {
-                Ok(()) => {}
-                Err(KeyError::Unknown { nearest, .. }) => {
-                    let hint = match nearest {
-                        Some(near) => format!("; did you mean `{near}`?"),
-                        None => "; see `softland run --help` for those there are".to_owned(),
-                    };
-                    let key_place = format!("{place}.{name}");
-                    let message = format!("unknown key{hint}");
-                    self.problem(key.span().start, &key_place, &message);
-                }
-                Err(KeyError::Value { key: inner, allowed, found }) => {
-                    let message = format!("must be {allowed}, got {found}");
-                    self.problem(key.span().start, &format!("{place}.{inner}"), &message);
-                }
-            }
-        }
-        policy
-    }
-
-    fn prices(&mut self, value: &Spanned<DeValue<'_>>) {
-        let rows = value.get_ref().as_array();
-        let Some(rows) = rows.filter(|rows| rows.iter().all(|row| row.get_ref().is_table())) else {
-            return self.problem(value.span().start, "price", "must be tables: [[price]]");
-        };
-        for row in rows.iter() {
-            if let Some(table) = row.get_ref().as_table() {
-                self.price(row.span().start, table);
-            }
-        }
-    }
-
-    fn price(&mut self, at: usize, table: &DeTable<'_>) {
-        for (key, _) in table {
-            if !PRICE_KEYS.contains(&key.get_ref().as_ref()) {
-                let name = key.get_ref().as_ref();
-                self.unknown(key.span().start, name, name, &PRICE_KEYS);
-            }
-        }
-        let model =
-            table.get("model").and_then(|value| value.get_ref().as_str().map(str::to_owned));
-        if model.as_deref().is_none_or(|model| model.trim().is_empty()) {
-            self.problem(at, "price.model", "is required: the model's name");
-        }
-        let input = self.per_million(at, table, "input", true);
-        let output = self.per_million(at, table, "output", true);
-        let read = self.per_million(at, table, "cache_read", false);
-        let write = self.per_million(at, table, "cache_write", false);
-        let (Some(model), Some(input), Some(output)) = (model, input, output) else { return };
-        // What is not given is filled in so that it is never too low (docs/models.md).
-        let cache_write_5m = write.unwrap_or_else(|| input.saturating_add(input.div_ceil(4)));
-        let cache_write_1h = write.unwrap_or(0).max(input.saturating_mul(2));
-        let cache_read = read.unwrap_or(input);
-        let price = Price { input, output, cache_read, cache_write_5m, cache_write_1h };
-        self.config.prices.push((model.trim().to_owned(), price));
-    }
-
-    /// Dollars per million tokens as pico-dollars per token; what is finer is rounded up.
-    fn per_million(
-        &mut self,
-        at: usize,
-        table: &DeTable<'_>,
-        key: &str,
-        required: bool,
-    ) -> Option<u64> {
-        const ALLOWED: &str = "an amount of dollars per million tokens such as 3 or 0.25";
-        let place = format!("price.{key}");
-        let Some(value) = table.get(key) else {
-            if required {
-                self.problem(at, &place, &format!("is required: {ALLOWED}"));
-            }
-            return None;
-        };
-        let plain = plain(value.get_ref());
-        let nano = match &plain {
-            Value::Int(number) => number.to_string().parse::<NanoUsd>().ok(),
-            Value::Float(number) => NanoUsd::from_dollars(*number),
-            _ => None,
-        };
-        if nano.is_none() {
-            let message = format!("must be {ALLOWED}, got {plain}");
-            self.problem(value.span().start, &place, &message);
-        }
-        nano.map(|nano| nano.0.div_ceil(1000))
     }
 }
 

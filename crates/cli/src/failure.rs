@@ -10,6 +10,10 @@ pub(crate) mod status {
     pub(crate) const LOCAL_ANSWER: u8 = 3;
     /// The provider failed.
     pub(crate) const PROVIDER: u8 = 4;
+    /// The program to run is there and cannot be run (as shells have it).
+    pub(crate) const NOT_RUNNABLE: u8 = 126;
+    /// The program to run is not there (as shells have it).
+    pub(crate) const NOT_FOUND: u8 = 127;
     /// Cancelled by the user.
     pub(crate) const CANCELLED: u8 = 130;
 }
@@ -38,6 +42,11 @@ impl Failure {
     /// Wrong usage, explained by a text that is complete in itself.
     pub(crate) fn explained(text: String) -> Self {
         Self { messages: vec![text], plain: true, status: status::USAGE }
+    }
+
+    /// The same with another exit status.
+    pub(crate) fn with_status(self, status: u8) -> Self {
+        Self { status, ..self }
     }
 
     /// The process's exit status.

@@ -7,12 +7,17 @@ mod args;
 mod check;
 mod config;
 mod failure;
+mod logging;
 mod place;
 mod render;
 mod run;
+mod runs;
+mod serve;
 mod settings;
+mod show;
 mod signals;
 mod sim;
+mod wrap;
 
 use std::process::ExitCode;
 
@@ -35,6 +40,10 @@ fn main() -> ExitCode {
             })
         }
         Command::Run(args) => run::run(args),
+        Command::Serve(args) => serve::run(&args),
+        Command::Wrap(args) => wrap::run(&args),
+        Command::Runs(args) => runs::run(&args, &mut writer),
+        Command::Show(args) => show::run(&args, &mut writer),
         Command::Sim(args) => sim::run(&args),
         Command::Check(args) => check::run(&args, &mut writer),
     };

@@ -10,5 +10,6 @@ mod view;
 mod writer;
 
 pub(crate) use summary::summary;
+pub(crate) use text::{MIN_WIDTH, count, flow, grouped, harmless_line};
 pub(crate) use view::{Show, View};
 pub(crate) use writer::{Lost, Writer};

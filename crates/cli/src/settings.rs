@@ -11,7 +11,7 @@ use softland_agent::tools::built_in;
 use softland_agent::{Agent, AgentFile, Options, Root, ToolSet};
 
 use crate::args::RunArgs;
-use crate::config::Config;
+use crate::config::{Config, no_policy};
 use crate::failure::Failure;
 use crate::place::Place;
 use crate::sim::InProcess;
@@ -77,15 +77,6 @@ fn policy(args: &RunArgs, config: &Config, file: &AgentFile) -> Result<Policy, F
     Ok(policy)
 }
 
-fn no_policy(name: &str, config: &Config) -> String {
-    let mut names: Vec<&str> = Policy::NAMES.to_vec();
-    names.extend(config.policy_names().filter(|name| !Policy::NAMES.contains(name)));
-    format!(
-        "no policy is named `{name}`; there are {} (others come from --config FILE, [policy.NAME])",
-        names.join(", ")
-    )
-}
-
 fn model(args: &RunArgs, file: &AgentFile) -> Result<String, Failure> {
     args.model.clone().or_else(|| file.model.clone()).ok_or_else(|| {
         Failure::usage(format!(
@@ -107,8 +98,8 @@ fn transport(
     let provider = model.split_once('/').map_or(model, |(provider, _)| provider);
     let upstream = config.upstream(provider).cloned().unwrap_or_default();
     let of_flag = args.base_url.as_deref().map(|url| (url, "--base-url"));
-    let of_config = upstream.base_url.as_ref().map(|(url, from)| (url.as_str(), from.as_str()));
-    let key_variable = upstream.key_variable.as_deref();
+    let of_config = upstream.base_url.as_ref().map(|url| (url.text.as_str(), url.place.as_str()));
+    let key_variable = upstream.key.as_ref().map(|variable| variable.name.as_str());
     let given = Given { api: args.api, base_url: of_flag.or(of_config), key_variable };
     let target = resolve(model, &given, &env);
     let (transport, place): (Arc<dyn Transport>, _) =

@@ -1,4 +1,5 @@
-//! Ctrl-C and a polite kill. Only listens; what follows is the caller's.
+//! Ctrl-C, a polite kill, and the signal to read a config again. Only listens; what follows is the
+//! caller's.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -25,6 +26,26 @@ impl Signals {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+/// SIGHUP, as it comes.
+pub(crate) struct Hangups(Signal);
+
+impl Hangups {
+    /// Begins to listen. From here on the signal no longer ends the process by itself.
+    ///
+    /// # Errors
+    /// When the system does not let the process listen.
+    pub(crate) fn listen() -> std::io::Result<Self> {
+        Ok(Self(signal(SignalKind::hangup())?))
+    }
+
+    /// Waits for the next one.
+    pub(crate) async fn next(&mut self) {
+        if self.0.recv().await.is_none() {
+            std::future::pending().await
         }
     }
 }

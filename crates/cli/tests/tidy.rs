@@ -30,7 +30,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("cli", &["agent", "sim", "gateway", "ledger"]),
 ];
 /// Those that it may have beside them in tests: the simulator is everybody's model.
-const DEV_ARROWS: &[(&str, &[&str])] = &[("session", &["sim"]), ("agent", &["sim"]), ("gateway", &["sim"])];
+const DEV_ARROWS: &[(&str, &[&str])] =
+    &[("session", &["sim"]), ("agent", &["sim"]), ("gateway", &["sim"])];
 /// Crates without effects.
 const PURE: &[&str] = &["core", "wire", "session"];
 

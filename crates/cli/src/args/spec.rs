@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgAction, Command, value_parser};
-use softland_agent::core::policy::{KEYS, Policy};
+use softland_agent::core::policy::{KEYS, Policy, is_limit};
 use softland_agent::http::provider::Api;
 use softland_sim::Scenario;
 use std::path::PathBuf;
@@ -41,15 +41,37 @@ const HEADINGS: [&str; 4] = ["Limits", "Landing", "Loops and silence", "Other po
 pub(super) fn command() -> Command {
     Command::new("softland")
         .version(env!("CARGO_PKG_VERSION"))
-        .about("Runs an agent file so that every run lands: bounded, always ending in an answer")
+        .about("Makes agent runs land: bounded, always ending in an answer")
         .max_term_width(100)
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
         .after_help(AFTER)
         .subcommand(run())
+        .subcommand(super::gateway::serve())
+        .subcommand(super::gateway::wrap())
+        .subcommand(super::ledger::runs())
+        .subcommand(super::ledger::show())
         .subcommand(sim())
         .subcommand(check())
+}
+
+/// The names of the commands, as a person lists them.
+pub(super) fn commands() -> String {
+    let command = command();
+    let names: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+    match names.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => names.join(""),
+    }
+}
+
+/// The command with a flag for every policy key, in parts.
+pub(super) fn with_policy_flags(command: Command) -> Command {
+    HEADINGS.iter().fold(command, |command, heading_of| {
+        let keys = KEYS.iter().filter(|key| heading(key.name) == *heading_of);
+        command.args(keys.map(|key| policy_flag(key.name, key.allowed, key.help)))
+    })
 }
 
 /// The flag of a policy key.
@@ -101,11 +123,7 @@ fn run() -> Command {
                 }),
             ),
         ));
-    let run = HEADINGS.iter().fold(run, |run, heading_of| {
-        let keys = KEYS.iter().filter(|key| heading(key.name) == *heading_of);
-        run.args(keys.map(|key| policy_flag(key.name, key.allowed, key.help)))
-    });
-    let run = run
+    let run = with_policy_flags(run)
         .next_help_heading(OUTPUT)
         .arg(
             text("format", "FORMAT")
@@ -172,15 +190,15 @@ fn check() -> Command {
         )
 }
 
-fn path(id: &'static str) -> Arg {
+pub(super) fn path(id: &'static str) -> Arg {
     Arg::new(id).value_parser(value_parser!(PathBuf))
 }
 
-fn text(id: &'static str, value: &'static str) -> Arg {
+pub(super) fn text(id: &'static str, value: &'static str) -> Arg {
     Arg::new(id).long(id).value_name(value)
 }
 
-fn flag(id: &'static str) -> Arg {
+pub(super) fn flag(id: &'static str) -> Arg {
     Arg::new(id).long(id).action(ArgAction::SetTrue)
 }
 
@@ -215,14 +233,7 @@ fn value_name(key: &str) -> &'static str {
 /// The part of the help that a key stands in.
 pub(super) fn heading(key: &str) -> &'static str {
     match key {
-        "tool_calls_limit"
-        | "tool_limits"
-        | "turns_limit"
-        | "result_chars_limit"
-        | "tokens_limit"
-        | "cost_limit_usd"
-        | "session_cost_limit_usd"
-        | "time_limit" => "Limits",
+        key if is_limit(key) => "Limits",
         "countdown" | "countdown_from" | "warn_at" | "batch" | "landing" | "answer_tool"
         | "reserve_tokens" | "reserve_time" => "Landing",
         "empty_limit" | "stale_limit" | "repeat_limit" | "poll_limit" | "cycle_limit"

@@ -115,7 +115,7 @@ fn what_comes_later_is_refused_by_name() {
         .filter(|line| line.starts_with("  ") && !line.trim_start().starts_with('-'))
         .filter_map(|line| line.split_whitespace().next())
         .collect();
-    assert_eq!(commands, ["run", "sim", "check"]);
+    assert_eq!(commands, ["run", "serve", "wrap", "runs", "show", "sim", "check"]);
 }
 
 #[test]
@@ -136,6 +136,87 @@ fn a_bare_run_has_the_defaults() {
     assert_eq!(args, RunArgs { agent: "a.md".into(), root, ..RunArgs::default() });
     assert_eq!(run_of(&["-"]).prompt.as_deref(), Some("-"));
     assert!(refused(&["run"]).contains("no agent file"));
+}
+
+#[test]
+fn serve_takes_addresses_and_a_policy() {
+    let Ok(Command::Serve(bare)) = parsed(&["serve"]) else { panic!() };
+    assert_eq!(bare, ServeArgs::default());
+    let url = "--anthropic-base-url=https://gw.example/v1";
+    let flags = ["serve", "--listen", "localhost:0", url, "--policy", "coding", "--mode=observe"];
+    let Ok(Command::Serve(args)) = parsed(&flags) else { panic!() };
+    assert_eq!(args.listen.unwrap().to_string(), "127.0.0.1:0");
+    assert_eq!(args.policy.as_deref(), Some("coding"));
+    let (upstream, url) = &args.upstreams[0];
+    assert_eq!((*upstream, url.to_string().as_str()), ("anthropic", "https://gw.example"));
+    assert_eq!(args.keys, [("mode", Value::Text("observe".to_owned()))]);
+    for (flag, value, message) in [
+        ("--listen", "4141", "--listen must be an address and a port such as 127.0.0.1:4141"),
+        ("--openai-base-url", "sk-hunter2", "--openai-base-url must be an http:// or https://"),
+        ("--turns-limit", "x", "--turns-limit must be a whole number"),
+        ("--anthropic-base-url", "http://u:hunter2@x", "may not carry a user or a password"),
+    ] {
+        let said = refused(&["serve", flag, value]);
+        assert!(said.contains(message) && !said.contains("hunter2"), "{said}");
+    }
+}
+
+#[test]
+fn wrap_leaves_what_follows_the_program_to_it() {
+    let wrapped = |args: &[&str]| match parsed(&[&["wrap"], args].concat()) {
+        Ok(Command::Wrap(args)) => args,
+        other => panic!("{other:?}"),
+    };
+    let own = ["--turns-limit", "3", "--observe", "--log", "l", "--", "claude", "--policy", "-p"];
+    let args = wrapped(&own);
+    assert_eq!(args.command, ["claude", "--policy", "-p"]);
+    let text = |text: &str| Value::Text(text.to_owned());
+    assert_eq!(args.keys, [("turns_limit", text("3")), ("mode", text("observe"))]);
+    assert_eq!((args.log, args.policy), (Some("l".into()), None));
+    // Without the dashes, too; a program's own `--` stays.
+    assert_eq!(wrapped(&["claude", "--turns-limit", "3"]).command.len(), 3);
+    assert_eq!(wrapped(&["--", "a", "--", "b"]).command, ["a", "--", "b"]);
+    assert!(refused(&["wrap"]).contains("Usage: softland wrap"));
+    assert!(refused(&["wrap", "--observe"]).contains("Usage: softland wrap"));
+    let mistyped = refused(&["wrap", "--turn-limit", "3", "--", "claude"]);
+    assert!(mistyped.contains("'--turns-limit'"), "{mistyped}");
+    assert!(refused(&["wrap", "--observe", "--mode=enforce", "--", "a"]).contains("--mode"));
+}
+
+#[test]
+fn runs_and_show_take_a_ledger() {
+    let Ok(Command::Runs(bare)) = parsed(&["runs"]) else { panic!() };
+    assert_eq!(bare, RunsArgs { limit: Some(20), ..RunsArgs::default() });
+    let flags = ["runs", "--ledger=l.db", "--json", "--limit", "0", "--since", "1d"];
+    let Ok(Command::Runs(args)) = parsed(&flags) else { panic!() };
+    let of = LedgerArgs { ledger: Some("l.db".into()), config: None, json: true };
+    let since = Some("24h".parse().unwrap());
+    assert_eq!(args, RunsArgs { of: of.clone(), since, ..RunsArgs::default() });
+    let delete = |args: &[&str]| match parsed(&[&["runs", "--delete"], args].concat()) {
+        Ok(Command::Runs(args)) => args.delete.unwrap(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(delete(&["run-1"]), Deletion::Run("run-1".to_owned()));
+    assert_eq!(delete(&["--before", "2d"]), Deletion::Before("48h".parse().unwrap()));
+    for (args, message) in [
+        (&["runs", "--delete"][..], "--delete needs to know what"),
+        (&["runs", "--delete", "run-1", "--before", "1d"], "either RUN or --before TIME, not both"),
+        (&["runs", "--before", "1d"], "--delete"),
+        (
+            &["runs", "--since", "yesterday"],
+            "--since must be a time such as \"30d\" or \"12h\", got",
+        ),
+        (&["runs", "--limit", "-1"], "'-1'"),
+        (&["runs", "--limit", "x"], "--limit must be a whole number, 0 or more, got \"x\""),
+        (&["runs", "--ledger", "a", "--config", "b"], "cannot be used with"),
+        (&["show"], "<RUN>"),
+    ] {
+        assert!(refused(args).contains(message), "{}", refused(args));
+    }
+    let Ok(Command::Show(args)) = parsed(&["show", "run-1", "--ledger=l.db", "--json"]) else {
+        panic!()
+    };
+    assert_eq!(args, ShowArgs { of, run: "run-1".to_owned() });
 }
 
 #[test]

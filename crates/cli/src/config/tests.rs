@@ -1,5 +1,8 @@
 use super::*;
 
+mod gateway;
+mod settings;
+
 fn problems(text: &str) -> Vec<String> {
     Config::parse("c.toml", text).unwrap_err()
 }
@@ -122,31 +125,34 @@ fn problems_come_in_the_order_of_their_lines() {
     let text = "[price]\nx = 1\n[policy.x]\nmode = 'fast'\nbatch = 1\n[upstream.a]\nbase = 1\n";
     let lines: Vec<String> =
         problems(text).iter().map(|p| p.split(':').nth(1).unwrap().to_owned()).collect();
-    assert_eq!(lines, ["1", "4", "5", "7"]);
+    assert_eq!(lines, ["1", "4", "5", "6", "7"]);
 }
 
 #[test]
 fn upstreams_are_read_and_no_value_of_theirs_is_shown() {
     let text = "[upstream.anthropic]\nbase_url = 'https://gw.example/v1'\napi_key_env = 'MINE'\n";
     let config = Config::parse("c.toml", text).unwrap();
-    let from = "c.toml:2: upstream.anthropic.base_url".to_owned();
-    let wanted = Upstream {
-        base_url: Some(("https://gw.example/v1".to_owned(), from)),
-        key_variable: Some("MINE".to_owned()),
-    };
-    assert_eq!(config.upstream("anthropic"), Some(&wanted));
+    let upstream = config.upstream("anthropic").unwrap();
+    let address = upstream.base_url.as_ref().unwrap();
+    assert_eq!(address.text, "https://gw.example/v1");
+    assert_eq!(address.place, "c.toml:2: upstream.anthropic.base_url");
+    let place = "c.toml:3: upstream.anthropic.api_key_env".to_owned();
+    assert_eq!(upstream.key, Some(Variable { name: "MINE".to_owned(), place }));
     assert_eq!(config.upstream("openai"), None);
     for (line, wanted) in [
-        ("base_url = 'gw.example'", "c.toml:2: upstream.a.base_url: is not a URL"),
+        ("base_url = 'gw.example'", "c.toml:2: upstream.openai.base_url: is not a URL"),
         ("base_url = 'https://u:hunter2@x'", "must not hold a user name or password"),
-        ("base_url = 3", "c.toml:2: upstream.a.base_url: must be a URL in quotes"),
-        ("api_key_env = 'sk-hunter2'", "c.toml:2: upstream.a.api_key_env: must be the name of an"),
+        ("base_url = 3", "c.toml:2: upstream.openai.base_url: must be a URL in quotes"),
+        (
+            "api_key_env = 'sk-hunter2'",
+            "c.toml:2: upstream.openai.api_key_env: must be the name of an",
+        ),
         (
             "bse_url = 'hunter2'",
-            "c.toml:2: upstream.a.bse_url: unknown key; did you mean `base_url`?",
+            "c.toml:2: upstream.openai.bse_url: unknown key; did you mean `base_url`?",
         ),
     ] {
-        let problems = problems(&format!("[upstream.a]\n{line}\n"));
+        let problems = problems(&format!("[upstream.openai]\n{line}\n"));
         assert!(problems.len() == 1 && problems[0].contains(wanted), "{problems:?}");
         assert!(!problems[0].contains("hunter2"), "{problems:?}");
     }

@@ -1,11 +1,14 @@
 //! `[upstream.NAME]`: where a provider is, and which variable holds its key.
 
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeValue;
 
 use softland_agent::http::provider::base_url_problem;
+use softland_gateway::BaseUrl;
 
-use super::Reader;
+use super::entry::Entry;
+use super::resolve::default_address;
+use super::{Reader, Variable};
 
 /// Keys of an `[upstream.NAME]`.
 const KEYS: [&str; 2] = ["base_url", "api_key_env"];
@@ -13,64 +16,67 @@ const KEYS: [&str; 2] = ["base_url", "api_key_env"];
 /// What a config says about a provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Upstream {
-    /// A base URL, and where it stands (`FILE:LINE: upstream.NAME.base_url`).
-    pub(crate) base_url: Option<(String, String)>,
+    /// Its address.
+    pub(crate) base_url: Option<Address>,
     /// The variable that holds the key.
-    pub(crate) key_variable: Option<String>,
+    pub(crate) key: Option<Variable>,
+}
+
+/// A base URL as it was written, and as the gateway takes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) text: String,
+    pub(super) parsed: BaseUrl,
+    /// Where it stands (`FILE:LINE: upstream.NAME.base_url`).
+    pub(crate) place: String,
 }
 
 impl Reader<'_> {
     pub(super) fn upstreams(&mut self, value: &Spanned<DeValue<'_>>) {
-        let Some(tables) = value.get_ref().as_table() else {
-            return self.problem(value.span().start, "upstream", "must be tables: [upstream.NAME]");
-        };
-        for (name, value) in tables {
-            let place = format!("upstream.{}", name.get_ref());
-            match value.get_ref().as_table() {
-                Some(table) => {
-                    let upstream = self.upstream(&place, table);
-                    self.config.upstreams.insert(name.get_ref().to_string(), upstream);
-                }
-                None => {
-                    let message = "must be a table: [upstream.NAME] with base_url";
-                    self.problem(value.span().start, &place, message);
-                }
+        for named in self.named("upstream", value, "[upstream.NAME] with base_url") {
+            let upstream = self.upstream(&named);
+            if upstream.base_url.is_none() && default_address(named.name).is_none() {
+                let message = "is required: where the provider is, such as \"https://host/v1\"";
+                let place = format!("{}.base_url", named.place);
+                self.problem(named.at, &place, message);
             }
+            self.config.upstreams.insert(named.name.to_owned(), upstream);
         }
     }
 
     /// Values are not shown in problems: people write keys where they do not belong.
-    fn upstream(&mut self, place: &str, table: &DeTable<'_>) -> Upstream {
+    fn upstream(&mut self, named: &Entry<'_, '_>) -> Upstream {
         let mut upstream = Upstream::default();
-        for (key, value) in table {
-            let (at, name) = (key.span().start, key.get_ref().as_ref());
-            let place = format!("{place}.{name}");
-            let text = value.get_ref().as_str();
-            match name {
-                "base_url" => match text.map(|url| (url, base_url_problem(url))) {
-                    Some((url, None)) => {
-                        let from = self.place(at, &place);
-                        upstream.base_url = Some((url.to_owned(), from));
-                    }
-                    Some((_, Some(problem))) => self.problem(at, &place, problem),
-                    None => self.problem(at, &place, "must be a URL in quotes"),
-                },
-                "api_key_env" => match text.filter(|name| is_variable(name)) {
-                    Some(name) => upstream.key_variable = Some(name.to_owned()),
-                    None => {
-                        let message = "must be the name of an environment variable, such as \
-                                       ANTHROPIC_API_KEY; the key itself does not belong here";
-                        self.problem(at, &place, message);
-                    }
-                },
-                _ => self.unknown(at, &place, name, &KEYS),
+        for entry in self.entries(&named.place, named.value, &KEYS) {
+            match entry.name {
+                "base_url" => upstream.base_url = self.base_url(&entry),
+                _ => {
+                    upstream.key = self
+                        .variable(&entry, "ANTHROPIC_API_KEY; the key itself does not belong here");
+                }
             }
         }
         upstream
     }
-}
 
-fn is_variable(name: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    name.chars().all(plain) && name.starts_with(|c: char| !c.is_ascii_digit())
+    fn base_url(&mut self, entry: &Entry<'_, '_>) -> Option<Address> {
+        let Some(text) = entry.value.as_str() else {
+            self.problem(entry.at, &entry.place, "must be a URL in quotes");
+            return None;
+        };
+        if let Some(problem) = base_url_problem(text) {
+            self.problem(entry.at, &entry.place, problem);
+            return None;
+        }
+        match BaseUrl::parse(text) {
+            Ok(parsed) => {
+                let place = self.place(entry.at, &entry.place);
+                Some(Address { text: text.to_owned(), parsed, place })
+            }
+            Err(problem) => {
+                self.problem(entry.at, &entry.place, &problem.to_string());
+                None
+            }
+        }
+    }
 }

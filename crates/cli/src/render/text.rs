@@ -3,7 +3,7 @@
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// The fewest columns that are counted on.
-pub(super) const MIN_WIDTH: usize = 20;
+pub(crate) const MIN_WIDTH: usize = 20;
 
 /// The text without what a terminal would obey: escapes and other control characters become
 /// visible, overrides of the writing direction a replacement. Line ends and tabs stay.
@@ -47,6 +47,11 @@ pub(super) fn line(text: &str, width: usize) -> String {
     cut
 }
 
+/// As [`line`], cut only where there is a width.
+pub(crate) fn harmless_line(text: &str, width: Option<usize>) -> String {
+    line(text, width.unwrap_or(usize::MAX))
+}
+
 /// The most columns that a character adds to a line.
 fn columns(c: char) -> usize {
     match c {
@@ -58,7 +63,7 @@ fn columns(c: char) -> usize {
 
 /// Items joined with ` · `, broken between items into lines of at most `width` columns; an item
 /// that is longer alone is broken at its spaces.
-pub(super) fn flow(items: &[String], width: usize) -> Vec<String> {
+pub(crate) fn flow(items: &[String], width: usize) -> Vec<String> {
     let mut words: Vec<(&str, String)> = Vec::new();
     for (at, item) in items.iter().enumerate() {
         let joint = if at == 0 { "" } else { " · " };
@@ -84,12 +89,12 @@ pub(super) fn flow(items: &[String], width: usize) -> Vec<String> {
 }
 
 /// `1 turn`, `1,234 turns`.
-pub(super) fn count(number: u64, what: &str) -> String {
+pub(crate) fn count(number: u64, what: &str) -> String {
     format!("{} {what}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
 /// A number with commas between thousands.
-pub(super) fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {

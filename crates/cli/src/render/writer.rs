@@ -53,6 +53,11 @@ impl Writer {
         self.stdout_is_terminal
     }
 
+    /// Whether standard error takes colours.
+    pub(crate) fn colour(&self) -> bool {
+        self.colour
+    }
+
     /// Whether something could not be written to standard output; then nothing more is.
     pub(crate) fn lost(&self) -> Lost {
         self.lost

@@ -1,0 +1,151 @@
+//! The arguments of `softland runs` and `softland show`: their shape, their help and their form.
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgMatches, Command};
+use softland_agent::core::Millis;
+
+use super::{one, spec};
+use crate::failure::Failure;
+
+/// Which ledger is meant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LedgerArgs {
+    pub(crate) ledger: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
+    pub(crate) json: bool,
+}
+
+/// What `softland runs` was given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RunsArgs {
+    pub(crate) of: LedgerArgs,
+    /// `None`: all.
+    pub(crate) limit: Option<usize>,
+    pub(crate) session: Option<String>,
+    pub(crate) since: Option<Millis>,
+    pub(crate) delete: Option<Deletion>,
+}
+
+/// What to delete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Deletion {
+    /// The run with this id or unique prefix.
+    Run(String),
+    /// Runs last heard of longer ago.
+    Before(Millis),
+}
+
+/// What `softland show` was given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ShowArgs {
+    pub(crate) of: LedgerArgs,
+    pub(crate) run: String,
+}
+
+/// Runs that are listed where nothing else is said.
+const LIMIT: usize = 20;
+
+const RUNS_EXAMPLES: &str = "\
+Examples:
+  softland runs --since 1d
+  softland runs --json --limit 0 | jq -s 'map(.cost_usd) | add'
+  softland runs --delete --before 30d
+
+--delete takes runs out of the ledger, not out of event logs; it cannot be undone.";
+
+pub(super) fn runs() -> Command {
+    let runs = Command::new("runs")
+        .about("Lists the runs of a ledger, the newest first")
+        .max_term_width(100)
+        .after_help(RUNS_EXAMPLES);
+    which(runs)
+        .arg(spec::text("limit", "N").help(format!("At most so many; 0: all [default: {LIMIT}]")))
+        .arg(spec::text("session", "ID").help("Runs of this session only"))
+        .arg(spec::text("since", "TIME").help("Runs that began within this time, such as 1d"))
+        .arg(
+            spec::text("delete", "RUN")
+                .num_args(0..=1)
+                .help("Delete this run (or one known by a unique prefix), or those --before"),
+        )
+        .arg(
+            spec::text("before", "TIME")
+                .requires("delete")
+                .help("With --delete: runs last heard of longer ago, such as 30d"),
+        )
+}
+
+pub(super) fn show() -> Command {
+    let show = Command::new("show")
+        .about("Shows one run of a ledger, step by step, with the reason of each decision")
+        .max_term_width(100)
+        .arg(Arg::new("RUN").required(true).help("The run's id, or a unique prefix of it"));
+    which(show)
+}
+
+/// The flags that say which ledger, and how it is printed.
+fn which(command: Command) -> Command {
+    command
+        .arg(
+            spec::path("ledger")
+                .long("ledger")
+                .value_name("FILE")
+                .conflicts_with("config")
+                .help("The ledger's file [default: softland.db]"),
+        )
+        .arg(
+            spec::path("config")
+                .long("config")
+                .value_name("FILE")
+                .help("The config whose [ledger] is meant"),
+        )
+        .arg(spec::flag("json").help("One JSON object a line"))
+}
+
+pub(super) fn runs_args(matches: &ArgMatches) -> Result<RunsArgs, Failure> {
+    let limit = match one::<String>(matches, "limit") {
+        None => LIMIT,
+        Some(text) => text.parse().map_err(|_| {
+            Failure::usage(format!("--limit must be a whole number, 0 or more, got \"{text}\""))
+        })?,
+    };
+    Ok(RunsArgs {
+        of: ledger_args(matches),
+        limit: Some(limit).filter(|limit| *limit > 0),
+        session: one(matches, "session"),
+        since: time(matches, "since")?,
+        delete: deletion(matches)?,
+    })
+}
+
+fn deletion(matches: &ArgMatches) -> Result<Option<Deletion>, Failure> {
+    if !matches.contains_id("delete") {
+        return Ok(None);
+    }
+    match (one::<String>(matches, "delete"), time(matches, "before")?) {
+        (Some(run), None) if !run.is_empty() => Ok(Some(Deletion::Run(run))),
+        (None, Some(time)) => Ok(Some(Deletion::Before(time))),
+        (Some(_), Some(_)) => {
+            Err(Failure::usage("--delete takes either RUN or --before TIME, not both"))
+        }
+        _ => Err(Failure::usage("--delete needs to know what: --delete RUN, or --before TIME")),
+    }
+}
+
+fn time(matches: &ArgMatches, flag: &str) -> Result<Option<Millis>, Failure> {
+    let Some(text) = one::<String>(matches, flag) else { return Ok(None) };
+    let wrong = || format!("--{flag} must be a time such as \"30d\" or \"12h\", got \"{text}\"");
+    text.parse().map(Some).map_err(|_| Failure::usage(wrong()))
+}
+
+pub(super) fn show_args(matches: &ArgMatches) -> ShowArgs {
+    ShowArgs { of: ledger_args(matches), run: one(matches, "RUN").unwrap_or_default() }
+}
+
+fn ledger_args(matches: &ArgMatches) -> LedgerArgs {
+    LedgerArgs {
+        ledger: one(matches, "ledger"),
+        config: one(matches, "config"),
+        json: matches.get_flag("json"),
+    }
+}

@@ -1,0 +1,272 @@
+//! The tables that only the gateway reads: where it listens, who may use it, what goes where, and
+//! what is kept. What comes with a later version is refused by name.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use softland_agent::core::Millis;
+use softland_agent::core::policy::Policy;
+use softland_gateway::Route;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::entry::Entry;
+use super::{Reader, Variable};
+
+/// What a config says about the gateway. What it does not say is `None`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Gateway {
+    /// The address, and where it stands.
+    pub(super) listen: Option<(SocketAddr, String)>,
+    pub(super) allowed_hosts: Vec<String>,
+    /// Where `[admin]` stands, if it has keys.
+    pub(super) admin: Option<String>,
+    pub(super) admin_listen: Option<SocketAddr>,
+    pub(super) admin_token: Option<Variable>,
+    pub(super) client_tokens: Option<Variable>,
+    pub(super) routes: Vec<Route>,
+    /// What routes name: checked when the whole file is read.
+    mentions: Vec<Mention>,
+    pub(super) ledger: Option<Ledger>,
+    pub(super) ledger_full: bool,
+    pub(super) retention: Option<Retention>,
+    pub(super) events: Option<PathBuf>,
+    pub(super) allow_unmetered: bool,
+}
+
+/// `[ledger] url`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ledger {
+    /// None is kept.
+    Off,
+    /// An SQLite file.
+    Sqlite(PathBuf),
+}
+
+/// `[ledger] retention`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Retention {
+    Forever,
+    For(Duration),
+}
+
+/// A policy or an upstream that a route names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Mention {
+    at: usize,
+    place: String,
+    of: Kind,
+    name: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Policy,
+    Upstream,
+}
+
+/// What may stand where.
+const LEDGER_URL: &str = "\"sqlite:PATH\" or \"off\"";
+const CONTENT: &str = "\"digests\" or \"full\"";
+const RETENTION: &str = "a time such as \"30d\" or \"12h\", or \"forever\"";
+const HOST: &str = "a list of host names such as [\"gateway.example\", \"10.0.0.7:4141\"]";
+const FILE: &str = "a file's path in quotes";
+const NAME: &str = "a name in quotes";
+
+impl Reader<'_> {
+    /// Reads one of the gateway's top-level keys; false where `key` is none of them.
+    pub(super) fn gateway(&mut self, key: &str, at: usize, value: &Spanned<DeValue<'_>>) -> bool {
+        let entry = Entry { name: key, place: key.to_owned(), at, value: value.get_ref() };
+        match key {
+            "listen" => {
+                let place = self.place(at, key);
+                self.config.gateway.listen = self.address(&entry).map(|address| (address, place));
+            }
+            "allowed_hosts" => self.config.gateway.allowed_hosts = self.hosts(&entry),
+            "allow_unmetered" => {
+                self.config.gateway.allow_unmetered = self.boolean(&entry).unwrap_or(false);
+            }
+            "admin" => self.admin(value),
+            "clients" => self.clients(value),
+            "route" => self.routes(value),
+            "shape" => self.shapes(value),
+            "ledger" => self.ledger(value),
+            "log" => self.log(value),
+            "shared" => self.shared(value),
+            _ => return false,
+        }
+        true
+    }
+
+    fn hosts(&mut self, entry: &Entry<'_, '_>) -> Vec<String> {
+        let hosts = entry.value.as_array().and_then(|hosts| {
+            hosts
+                .iter()
+                .map(|host| host.get_ref().as_str().filter(|host| is_host(host)))
+                .map(|host| host.map(str::to_ascii_lowercase))
+                .collect::<Option<Vec<_>>>()
+        });
+        if hosts.is_none() {
+            self.wrong(entry, HOST);
+        }
+        hosts.unwrap_or_default()
+    }
+
+    fn admin(&mut self, value: &Spanned<DeValue<'_>>) {
+        for entry in self.section("admin", value, &["listen", "token_env"]) {
+            let place = self.place(entry.at, &entry.place);
+            self.config.gateway.admin.get_or_insert(place);
+            match entry.name {
+                "listen" => self.config.gateway.admin_listen = self.address(&entry),
+                _ => {
+                    let such_as = "SOFTLAND_ADMIN_TOKEN";
+                    self.config.gateway.admin_token = self.variable(&entry, such_as);
+                }
+            }
+        }
+    }
+
+    fn clients(&mut self, value: &Spanned<DeValue<'_>>) {
+        for entry in self.section("clients", value, &["tokens_env"]) {
+            let such_as = "SOFTLAND_TOKENS; it holds one or more tokens with commas between";
+            self.config.gateway.client_tokens = self.variable(&entry, such_as);
+        }
+    }
+
+    fn routes(&mut self, value: &Spanned<DeValue<'_>>) {
+        for (at, table) in self.rows("route", value) {
+            let route = self.route(at, table);
+            self.config.gateway.routes.push(route);
+        }
+    }
+
+    fn route(&mut self, at: usize, table: &DeTable<'_>) -> Route {
+        let mut route = Route { model: String::new(), policy: None, upstream: None };
+        let whole = DeValue::Table(table.clone());
+        for entry in self.entries("route", &whole, &["model", "policy", "upstream", "shape"]) {
+            match entry.name {
+                "model" => {
+                    let allowed = "a model's name in quotes, with * for any characters";
+                    route.model = self.text(&entry, allowed).unwrap_or_default();
+                }
+                "policy" => route.policy = self.mention(&entry, Kind::Policy),
+                "upstream" => route.upstream = self.mention(&entry, Kind::Upstream),
+                _ => {
+                    let message = "text tags come with a later version; leave `shape` out";
+                    self.problem(entry.at, &entry.place, message);
+                }
+            }
+        }
+        if !table.contains_key("model") {
+            let message = "is required: a model's name in quotes, with * for any characters";
+            self.problem(at, "route.model", message);
+        }
+        route
+    }
+
+    fn mention(&mut self, entry: &Entry<'_, '_>, of: Kind) -> Option<String> {
+        let name = self.text(entry, NAME)?;
+        let (at, place) = (entry.at, entry.place.clone());
+        self.config.gateway.mentions.push(Mention { at, place, of, name: name.clone() });
+        Some(name)
+    }
+
+    /// What routes name must be there; the whole file has been read.
+    pub(super) fn mentions(&mut self) {
+        for mention in std::mem::take(&mut self.config.gateway.mentions) {
+            let Mention { at, place, of, name } = mention;
+            let (what, how, known): (_, _, Vec<&str>) = match of {
+                Kind::Policy => (
+                    "policy",
+                    "[policy.NAME]",
+                    Policy::NAMES.into_iter().chain(self.config.policy_names()).collect(),
+                ),
+                Kind::Upstream => ("upstream", "[upstream.NAME]", self.config.upstream_names()),
+            };
+            if !known.contains(&name.as_str()) {
+                let mut known = known;
+                known.sort_unstable();
+                known.dedup();
+                let message = format!(
+                    "no {what} is named `{name}`; there are {} (others come from {how})",
+                    known.join(", ")
+                );
+                self.problem(at, &place, &message);
+            }
+        }
+    }
+
+    fn ledger(&mut self, value: &Spanned<DeValue<'_>>) {
+        for entry in self.section("ledger", value, &["url", "content", "retention"]) {
+            match entry.name {
+                "url" => self.config.gateway.ledger = self.ledger_url(&entry),
+                "content" => match entry.value.as_str() {
+                    Some("digests") => self.config.gateway.ledger_full = false,
+                    Some("full") => self.config.gateway.ledger_full = true,
+                    _ => self.wrong(&entry, CONTENT),
+                },
+                _ => self.config.gateway.retention = self.retention(&entry),
+            }
+        }
+    }
+
+    fn ledger_url(&mut self, entry: &Entry<'_, '_>) -> Option<Ledger> {
+        let url = entry.value.as_str().map(str::trim).unwrap_or_default();
+        if url == "off" {
+            return Some(Ledger::Off);
+        }
+        if let Some((scheme @ ("postgres" | "postgresql"), _)) = url.split_once(':') {
+            // Not shown: such a URL may hold a password.
+            let message = format!("{scheme}: comes with a later version; allowed is {LEDGER_URL}");
+            self.problem(entry.at, &entry.place, &message);
+            return None;
+        }
+        let path = url.strip_prefix("sqlite:").filter(|path| {
+            // What other programs mean by `//` differs; `:memory:` would be a file's name.
+            !path.is_empty() && !path.starts_with("//") && !path.starts_with(':')
+        });
+        if path.is_none() {
+            let message = format!("must be {LEDGER_URL}, with one colon and no //");
+            self.problem(entry.at, &entry.place, &message);
+        }
+        path.map(|path| Ledger::Sqlite(PathBuf::from(path)))
+    }
+
+    fn retention(&mut self, entry: &Entry<'_, '_>) -> Option<Retention> {
+        match entry.value.as_str().map(str::trim) {
+            Some("forever") => return Some(Retention::Forever),
+            Some(text) if let Ok(time @ Millis(1..)) = text.parse::<Millis>() => {
+                return Some(Retention::For(Duration::from_millis(time.0)));
+            }
+            _ => self.wrong(entry, RETENTION),
+        }
+        None
+    }
+
+    fn log(&mut self, value: &Spanned<DeValue<'_>>) {
+        for entry in self.section("log", value, &["events"]) {
+            self.config.gateway.events = self.text(&entry, FILE).map(PathBuf::from);
+        }
+    }
+
+    fn shared(&mut self, value: &Spanned<DeValue<'_>>) {
+        for entry in self.section("shared", value, &["url"]) {
+            match entry.value.as_str().map(str::trim) {
+                Some("memory:") => {}
+                Some(url) if url.starts_with("redis:") || url.starts_with("rediss:") => {
+                    let message = "redis: comes with a later version; allowed is \"memory:\"";
+                    self.problem(entry.at, &entry.place, message);
+                }
+                // Not shown: such a URL may hold a password.
+                _ => self.problem(entry.at, &entry.place, "must be \"memory:\""),
+            }
+        }
+    }
+}
+
+/// Whether a text may stand in a `Host` header, port and all.
+fn is_host(text: &str) -> bool {
+    let part = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
+    !text.is_empty() && text.chars().all(part)
+}

@@ -1,0 +1,54 @@
+//! `[policy.NAME]`: policy keys over the built-in policy of that name.
+
+use softland_agent::core::policy::{KeyError, Policy};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::{Reader, plain};
+
+impl Reader<'_> {
+    pub(super) fn policies(&mut self, value: &Spanned<DeValue<'_>>) {
+        let Some(policies) = value.get_ref().as_table() else {
+            return self.problem(value.span().start, "policy", "must be tables: [policy.NAME]");
+        };
+        for (name, value) in policies {
+            let name = name.get_ref().as_ref();
+            let place = format!("policy.{name}");
+            match value.get_ref().as_table() {
+                Some(table) => {
+                    let policy = self.policy(&place, name, table);
+                    self.config.policies.insert(name.to_owned(), policy);
+                }
+                None => {
+                    let message = "must be a table: [policy.NAME] with policy keys";
+                    self.problem(value.span().start, &place, message);
+                }
+            }
+        }
+    }
+
+    /// A table over the built-in policy of its name, or else over the default one.
+    fn policy(&mut self, place: &str, name: &str, table: &DeTable<'_>) -> Policy {
+        let mut policy = Policy::named(name).unwrap_or_default();
+        for (key, value) in table {
+            let name = key.get_ref().as_ref();
+            match policy.set(name, &plain(value.get_ref())) {
+                Ok(()) => {}
+                Err(KeyError::Unknown { nearest, .. }) => {
+                    let hint = match nearest {
+                        Some(near) => format!("; did you mean `{near}`?"),
+                        None => "; see `softland run --help` for those there are".to_owned(),
+                    };
+                    let key_place = format!("{place}.{name}");
+                    let message = format!("unknown key{hint}");
+                    self.problem(key.span().start, &key_place, &message);
+                }
+                Err(KeyError::Value { key: inner, allowed, found }) => {
+                    let message = format!("must be {allowed}, got {found}");
+                    self.problem(key.span().start, &format!("{place}.{inner}"), &message);
+                }
+            }
+        }
+        policy
+    }
+}

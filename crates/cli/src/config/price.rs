@@ -1,0 +1,74 @@
+//! `[[price]]`: what a model's tokens cost. What is not given is never filled in too low.
+
+use softland_agent::core::NanoUsd;
+use softland_agent::core::models::Price;
+use softland_agent::core::policy::Value;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::{Reader, plain};
+
+/// Keys of a `[[price]]`.
+const KEYS: [&str; 5] = ["model", "input", "output", "cache_read", "cache_write"];
+
+impl Reader<'_> {
+    pub(super) fn prices(&mut self, value: &Spanned<DeValue<'_>>) {
+        for (at, table) in self.rows("price", value) {
+            self.price(at, table);
+        }
+    }
+
+    fn price(&mut self, at: usize, table: &DeTable<'_>) {
+        for (key, _) in table {
+            if !KEYS.contains(&key.get_ref().as_ref()) {
+                let name = key.get_ref().as_ref();
+                self.unknown(key.span().start, name, name, &KEYS);
+            }
+        }
+        let model =
+            table.get("model").and_then(|value| value.get_ref().as_str().map(str::to_owned));
+        if model.as_deref().is_none_or(|model| model.trim().is_empty()) {
+            self.problem(at, "price.model", "is required: the model's name");
+        }
+        let input = self.per_million(at, table, "input", true);
+        let output = self.per_million(at, table, "output", true);
+        let read = self.per_million(at, table, "cache_read", false);
+        let write = self.per_million(at, table, "cache_write", false);
+        let (Some(model), Some(input), Some(output)) = (model, input, output) else { return };
+        // What is not given is filled in so that it is never too low (docs/models.md).
+        let cache_write_5m = write.unwrap_or_else(|| input.saturating_add(input.div_ceil(4)));
+        let cache_write_1h = write.unwrap_or(0).max(input.saturating_mul(2));
+        let cache_read = read.unwrap_or(input);
+        let price = Price { input, output, cache_read, cache_write_5m, cache_write_1h };
+        self.config.prices.push((model.trim().to_owned(), price));
+    }
+
+    /// Dollars per million tokens as pico-dollars per token; what is finer is rounded up.
+    fn per_million(
+        &mut self,
+        at: usize,
+        table: &DeTable<'_>,
+        key: &str,
+        required: bool,
+    ) -> Option<u64> {
+        const ALLOWED: &str = "an amount of dollars per million tokens such as 3 or 0.25";
+        let place = format!("price.{key}");
+        let Some(value) = table.get(key) else {
+            if required {
+                self.problem(at, &place, &format!("is required: {ALLOWED}"));
+            }
+            return None;
+        };
+        let plain = plain(value.get_ref());
+        let nano = match &plain {
+            Value::Int(number) => number.to_string().parse::<NanoUsd>().ok(),
+            Value::Float(number) => NanoUsd::from_dollars(*number),
+            _ => None,
+        };
+        if nano.is_none() {
+            let message = format!("must be {ALLOWED}, got {plain}");
+            self.problem(value.span().start, &place, &message);
+        }
+        nano.map(|nano| nano.0.div_ceil(1000))
+    }
+}

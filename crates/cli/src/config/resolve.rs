@@ -1,0 +1,281 @@
+//! From a config, flags and the environment to what the gateway is told ([`Settings`]).
+//!
+//! It reads no environment itself: the caller passes a function.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use softland_agent::core::policy::{Policy, Value};
+use softland_agent::http::provider::PROVIDERS;
+use softland_gateway::{Admin, BaseUrl, Limits, LogSettings, Prices, Secret, Settings, Upstream};
+
+use super::gateway::{Ledger, Retention};
+use super::{Config, Variable, no_policy};
+
+/// Where the gateway listens where nothing else is said.
+const LISTEN: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 4141);
+/// The ledger of `serve` where nothing else is said.
+pub(crate) const LEDGER: &str = "softland.db";
+/// How long a ledger keeps a run where nothing else is said.
+const RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// A function that looks a variable up.
+pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// What goes before the config.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Asked {
+    /// The address, and the flag it came from.
+    pub(crate) listen: Option<(SocketAddr, &'static str)>,
+    /// Upstreams with other addresses. The config's key belongs to the config's address and is
+    /// left out where this is another one.
+    pub(crate) upstreams: Vec<(&'static str, BaseUrl)>,
+    /// The policy of every request.
+    pub(crate) policy: Option<String>,
+    /// Policy keys, set on whichever policy a request has.
+    pub(crate) keys: Vec<(&'static str, Value)>,
+    /// Run by one person for one program: on loopback, without tokens and pages, and with a
+    /// ledger only where the config names one.
+    pub(crate) private: bool,
+}
+
+impl Config {
+    /// What the gateway is told.
+    ///
+    /// # Errors
+    /// At least one problem, each with its place: a variable that is not set or holds no header's
+    /// value, a policy that there is not, an address that strangers could reach.
+    pub(crate) fn settings(&self, asked: &Asked, env: Env<'_>) -> Result<Settings, Vec<String>> {
+        let mut reading = Reading { config: self, asked, env, problems: Vec::new() };
+        let upstreams = reading.upstreams();
+        let (admin, client_tokens) =
+            if asked.private { Default::default() } else { (reading.admin(), reading.tokens()) };
+        let forced_policy = reading.forced_policy();
+        let mut problems = reading.problems;
+        problems.extend(self.reachable_by_strangers(asked));
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let gateway = &self.gateway;
+        Ok(Settings {
+            listen: self.listen(asked),
+            allowed_hosts: gateway.allowed_hosts.clone(),
+            admin,
+            client_tokens,
+            upstreams,
+            prices: Prices::new(self.prices.clone()),
+            policies: {
+                let mut policies = self.policies_with(&asked.keys);
+                policies.extend(forced_policy.clone());
+                policies
+            },
+            routes: gateway.routes.clone(),
+            forced_policy: forced_policy.map(|(name, _)| name),
+            allow_unmetered: gateway.allow_unmetered,
+            ledger: self.ledger(asked.private),
+            ledger_full: gateway.ledger_full,
+            retention: match gateway.retention {
+                None => Some(RETENTION),
+                Some(Retention::For(time)) => Some(time),
+                Some(Retention::Forever) => None,
+            },
+            log: LogSettings { events: gateway.events.clone() },
+            limits: Limits::default(),
+        })
+    }
+
+    /// What is wrong with the file as `serve` would use it, wherever that runs.
+    pub(crate) fn unfit_to_serve(&self) -> Option<String> {
+        self.reachable_by_strangers(&Asked::default())
+    }
+
+    /// What does not come to bear, one message each.
+    pub(crate) fn warnings(&self, asked: &Asked) -> Vec<String> {
+        let pages = self.gateway.admin.as_ref().filter(|_| !asked.private);
+        let pages = pages.map(|place| {
+            format!("{place}: is not used yet: the pages and their API come with a later version")
+        });
+        let keys = asked.upstreams.iter().filter_map(|(name, url)| self.key_left_out(name, url));
+        pages.into_iter().chain(keys).collect()
+    }
+
+    /// That a key is left out, because another address is asked than its own.
+    fn key_left_out(&self, upstream: &str, asked: &BaseUrl) -> Option<String> {
+        let own = self.address(upstream)?;
+        let place = &self.upstream(upstream)?.key.as_ref()?.place;
+        (own != *asked).then(|| {
+            format!("{place}: is not used: the key belongs to {own}, and {asked} is asked")
+        })
+    }
+
+    /// The file of the ledger; `None` where none is kept.
+    pub(crate) fn ledger(&self, private: bool) -> Option<PathBuf> {
+        match &self.gateway.ledger {
+            Some(Ledger::Off) => None,
+            Some(Ledger::Sqlite(path)) => Some(path.clone()),
+            None if private => None,
+            None => Some(PathBuf::from(LEDGER)),
+        }
+    }
+
+    fn listen(&self, asked: &Asked) -> SocketAddr {
+        let own = self.gateway.listen.as_ref().map(|(address, _)| *address);
+        asked.listen.map(|(address, _)| address).or(own).unwrap_or(LISTEN)
+    }
+
+    /// Off loopback, a key of the gateway's could be spent by anybody who can connect.
+    fn reachable_by_strangers(&self, asked: &Asked) -> Option<String> {
+        let listen = self.listen(asked);
+        if listen.ip().is_loopback() || self.gateway.client_tokens.is_some() {
+            return None;
+        }
+        let (_, key) = self
+            .upstreams
+            .iter()
+            .filter(|(name, _)| self.another_address(asked, name).is_none())
+            .find_map(|(name, upstream)| Some((name, upstream.key.as_ref()?)))?;
+        let place = match (asked.listen, &self.gateway.listen) {
+            (Some((_, flag)), _) => flag,
+            (None, Some((_, place))) => place,
+            (None, None) => "listen",
+        };
+        Some(format!(
+            "{place}: {listen} can be reached from other machines, and anybody there could spend \
+             the key of {}; name the tokens that clients must show with [clients] tokens_env, or \
+             listen on 127.0.0.1",
+            key.place
+        ))
+    }
+
+    /// The address that was asked for where it is not the upstream's own.
+    fn another_address(&self, asked: &Asked, name: &str) -> Option<BaseUrl> {
+        let (_, url) = asked.upstreams.iter().find(|(known, _)| *known == name)?;
+        (self.address(name).as_ref() != Some(url)).then(|| url.clone())
+    }
+
+    /// An upstream's address by the config, or else the provider's.
+    fn address(&self, name: &str) -> Option<BaseUrl> {
+        let own = self.upstream(name).and_then(|own| own.base_url.as_ref());
+        own.map(|own| own.parsed.clone()).or_else(|| default_address(name))
+    }
+
+    /// The policies by name. Keys that were asked for hold whichever is picked, so the built-in
+    /// ones are among them then.
+    fn policies_with(&self, keys: &[(&'static str, Value)]) -> BTreeMap<String, Policy> {
+        let mut policies = self.policies.clone();
+        if !keys.is_empty() {
+            for name in Policy::NAMES {
+                let built_in = || Policy::named(name).unwrap_or_default();
+                policies.entry(name.to_owned()).or_insert_with(built_in);
+            }
+        }
+        let with_keys = |(name, policy)| (name, with_keys(policy, keys));
+        policies.into_iter().map(with_keys).collect()
+    }
+}
+
+/// A config as it is read together with flags and environment.
+struct Reading<'a> {
+    config: &'a Config,
+    asked: &'a Asked,
+    env: Env<'a>,
+    problems: Vec<String>,
+}
+
+impl Reading<'_> {
+    fn upstreams(&mut self) -> BTreeMap<String, Upstream> {
+        let mut upstreams = BTreeMap::new();
+        for name in self.config.upstream_names() {
+            let other = self.config.another_address(self.asked, name);
+            let key = match (&other, self.config.upstream(name)) {
+                (None, Some(own)) => self.secret(own.key.as_ref()),
+                _ => None,
+            };
+            // The reader took no upstream without an address.
+            if let Some(base_url) = other.or_else(|| self.config.address(name)) {
+                upstreams.insert(name.to_owned(), Upstream { base_url, key });
+            }
+        }
+        upstreams
+    }
+
+    fn admin(&mut self) -> Admin {
+        let token = self.secret(self.config.gateway.admin_token.as_ref());
+        Admin { listen: self.config.gateway.admin_listen, token }
+    }
+
+    /// The tokens of which clients must show one.
+    fn tokens(&mut self) -> Option<Vec<Secret>> {
+        let variable = self.config.gateway.client_tokens.as_ref()?;
+        let tokens = variable.read(self.env).and_then(|text| {
+            let tokens = text.split([',', '\n']).map(str::trim).filter(|token| !token.is_empty());
+            let tokens: Vec<_> =
+                tokens.map(|token| secret(variable, token)).collect::<Result<_, _>>()?;
+            if tokens.is_empty() { Err(variable.unset()) } else { Ok(tokens) }
+        });
+        self.noted(tokens)
+    }
+
+    fn secret(&mut self, variable: Option<&Variable>) -> Option<Secret> {
+        let variable = variable?;
+        let read = variable.read(self.env).and_then(|text| secret(variable, &text));
+        self.noted(read)
+    }
+
+    fn forced_policy(&mut self) -> Option<(String, Policy)> {
+        let name = self.asked.policy.as_ref()?;
+        let own = self.config.policy(name).cloned();
+        let policy = own.or_else(|| Policy::named(name));
+        let policy = policy.ok_or_else(|| no_policy(name, self.config));
+        let policy = self.noted(policy)?;
+        Some((name.clone(), with_keys(policy, &self.asked.keys)))
+    }
+
+    fn noted<T>(&mut self, read: Result<T, String>) -> Option<T> {
+        read.map_err(|problem| self.problems.push(problem)).ok()
+    }
+}
+
+impl Variable {
+    /// What it holds.
+    ///
+    /// # Errors
+    /// When it is not set, or blank.
+    fn read(&self, env: Env<'_>) -> Result<String, String> {
+        env(&self.name).filter(|value| !value.trim().is_empty()).ok_or_else(|| self.unset())
+    }
+
+    fn unset(&self) -> String {
+        format!("{}: the variable {} is not set; it must hold the value", self.place, self.name)
+    }
+}
+
+/// A credential as a header may carry it. What is wrong is said without showing it.
+fn secret(variable: &Variable, text: &str) -> Result<Secret, String> {
+    let text = text.trim();
+    if text.bytes().all(|byte| (0x21..0x7f).contains(&byte)) {
+        return Ok(Secret::new(text));
+    }
+    Err(format!(
+        "{}: the value of {} has characters that no header may have (line breaks or spaces?)",
+        variable.place, variable.name
+    ))
+}
+
+fn with_keys(mut policy: Policy, keys: &[(&'static str, Value)]) -> Policy {
+    for (key, value) in keys {
+        // Each was tried when it was read.
+        let _ = policy.set(key, value);
+    }
+    policy
+}
+
+/// The address of a listed provider; of two, the one that speaks Anthropic's Messages, the protocol
+/// that is governed.
+pub(super) fn default_address(name: &str) -> Option<BaseUrl> {
+    let provider = PROVIDERS.iter().find(|provider| provider.name == name)?;
+    BaseUrl::parse(provider.anthropic_base_url.unwrap_or(provider.base_url)).ok()
+}

@@ -1,0 +1,202 @@
+use std::time::Duration;
+
+use softland_agent::core::policy::Mode;
+use softland_gateway::{BaseUrl, Settings};
+
+use super::gateway::WHOLE;
+use super::*;
+
+fn env(name: &str) -> Option<String> {
+    Some(match name {
+        "ADMIN" => "admin-hunter2".to_owned(),
+        "TOKENS" => "one, two\n".to_owned(),
+        "KEY" => " sk-hunter2\n".to_owned(),
+        "SPLIT" => "sk-\nhunter2".to_owned(),
+        "BLANK" => " ,".to_owned(),
+        _ => return None,
+    })
+}
+
+fn settings(text: &str, asked: &Asked) -> Result<Settings, Vec<String>> {
+    Config::parse("c.toml", text).unwrap().settings(asked, &env)
+}
+
+fn key(name: &'static str, value: &str) -> (&'static str, Value) {
+    (name, Value::Text(value.to_owned()))
+}
+
+#[test]
+fn without_a_config_there_are_defaults() {
+    let settings = Config::default().settings(&Asked::default(), &env).unwrap();
+    assert_eq!(settings.listen.to_string(), "127.0.0.1:4141");
+    let upstreams: Vec<_> = settings
+        .upstreams
+        .iter()
+        .map(|(name, up)| (name.as_str(), up.base_url.to_string()))
+        .collect();
+    assert_eq!(
+        upstreams,
+        [
+            ("anthropic", "https://api.anthropic.com".to_owned()),
+            ("openai", "https://api.openai.com".to_owned())
+        ]
+    );
+    assert!(settings.upstreams.values().all(|upstream| upstream.key.is_none()));
+    assert_eq!(settings.ledger.as_deref(), Some(Path::new("softland.db")));
+    assert_eq!(settings.retention, Some(Duration::from_secs(30 * 86_400)));
+    assert!(settings.policies.is_empty() && settings.forced_policy.is_none());
+    assert!(settings.client_tokens.is_none() && !settings.ledger_full);
+}
+
+#[test]
+fn a_whole_config_is_what_the_gateway_is_told() {
+    let settings = settings(WHOLE, &Asked::default()).unwrap();
+    assert_eq!(settings.client_tokens.as_ref().map(Vec::len), Some(2));
+    assert!(settings.admin.token.is_some());
+    assert!(settings.upstreams["anthropic"].key.is_some());
+    assert_eq!(settings.upstreams["local"].base_url.to_string(), "http://127.0.0.1:11434");
+    assert_eq!(settings.policies["default"].tool_calls_limit, Some(60));
+    assert!(settings.prices.of(None, "my-model", 0).is_some());
+    assert_eq!(settings.retention, Some(Duration::from_secs(12 * 3600)));
+    let shown = format!("{settings:?}");
+    assert!(!shown.contains("hunter2"), "{shown}");
+    let forever = "[ledger]\nurl = 'off'\nretention = 'forever'\n";
+    let kept = Config::parse("c", forever).unwrap().settings(&Asked::default(), &env).unwrap();
+    assert_eq!((kept.retention, kept.ledger), (None, None));
+}
+
+#[test]
+fn variables_that_hold_nothing_useful_are_named_with_their_places() {
+    for (text, wanted) in [
+        (
+            "[upstream.openai]\napi_key_env = 'GONE'",
+            "c.toml:2: upstream.openai.api_key_env: the variable GONE is not set; it must hold \
+             the value",
+        ),
+        (
+            "[upstream.openai]\napi_key_env = 'SPLIT'",
+            "c.toml:2: upstream.openai.api_key_env: the value of SPLIT has characters that no \
+             header may have (line breaks or spaces?)",
+        ),
+        (
+            "[clients]\ntokens_env = 'BLANK'",
+            "c.toml:2: clients.tokens_env: the variable BLANK is not set; it must hold the value",
+        ),
+        (
+            "[admin]\ntoken_env = 'GONE'",
+            "c.toml:2: admin.token_env: the variable GONE is not set; it must hold the value",
+        ),
+    ] {
+        assert_eq!(settings(text, &Asked::default()).unwrap_err(), [wanted], "{text}");
+    }
+    let all = "[upstream.openai]\napi_key_env = 'GONE'\n[upstream.anthropic]\napi_key_env = 'X'";
+    assert_eq!(settings(all, &Asked::default()).unwrap_err().len(), 2);
+}
+
+#[test]
+fn a_key_behind_an_open_door_is_refused() {
+    let open = "listen = '0.0.0.0:4141'\n[upstream.openai]\napi_key_env = 'KEY'\n";
+    let problems = settings(open, &Asked::default()).unwrap_err();
+    assert_eq!(
+        problems,
+        ["c.toml:1: listen: 0.0.0.0:4141 can be reached from other machines, and anybody there \
+             could spend the key of c.toml:3: upstream.openai.api_key_env; name the tokens that \
+             clients must show with [clients] tokens_env, or listen on 127.0.0.1"]
+    );
+    let config = Config::parse("c.toml", open).unwrap();
+    assert_eq!(config.unfit_to_serve(), problems.first().cloned());
+    // A flag opens or shuts it; tokens or no key make it safe.
+    let at = |text: &str| Asked {
+        listen: Some((text.parse().unwrap(), "--listen")),
+        ..Asked::default()
+    };
+    assert!(settings(open, &at("127.0.0.1:0")).is_ok());
+    assert!(settings(open, &at("[::1]:0")).is_ok());
+    let shut = open.replace("0.0.0.0", "127.0.0.1");
+    let problems = settings(&shut, &at("[::]:1")).unwrap_err();
+    assert!(problems[0].starts_with("--listen: [::]:1 can be reached"), "{problems:?}");
+    assert!(
+        settings(&format!("{open}[clients]\ntokens_env = 'TOKENS'\n"), &Asked::default()).is_ok()
+    );
+    assert!(settings("listen = '0.0.0.0:4141'", &Asked::default()).is_ok());
+}
+
+#[test]
+fn another_address_does_not_get_the_key() {
+    let text = "[upstream.anthropic]\nbase_url = 'https://a.example'\napi_key_env = 'KEY'\n";
+    let asked = |url: &str| Asked {
+        upstreams: vec![("anthropic", BaseUrl::parse(url).unwrap())],
+        ..Asked::default()
+    };
+    let other = settings(text, &asked("https://b.example")).unwrap();
+    assert_eq!(other.upstreams["anthropic"].base_url.to_string(), "https://b.example");
+    assert!(other.upstreams["anthropic"].key.is_none());
+    let config = Config::parse("c.toml", text).unwrap();
+    assert_eq!(
+        config.warnings(&asked("https://b.example")),
+        ["c.toml:3: upstream.anthropic.api_key_env: is not used: the key belongs to \
+             https://a.example, and https://b.example is asked"]
+    );
+    // The same address, said twice.
+    let same = settings(text, &asked("https://a.example/v1")).unwrap();
+    assert!(same.upstreams["anthropic"].key.is_some());
+    assert!(config.warnings(&asked("https://a.example/v1")).is_empty());
+    // The variable of a key that is not used need not be set.
+    let unset = text.replace("KEY", "GONE");
+    assert!(settings(&unset, &asked("https://b.example")).is_ok());
+}
+
+#[test]
+fn a_table_that_does_nothing_yet_is_named() {
+    let config = Config::parse("c.toml", WHOLE).unwrap();
+    assert_eq!(
+        config.warnings(&Asked::default()),
+        ["c.toml:6: admin.listen: is not used yet: the pages and their API come with a later \
+             version"]
+    );
+    let empty = Config::parse("c.toml", "[admin]\n").unwrap();
+    assert!(empty.warnings(&Asked::default()).is_empty());
+    assert!(config.warnings(&Asked { private: true, ..Asked::default() }).is_empty());
+}
+
+#[test]
+fn flags_hold_whichever_policy_is_picked() {
+    let asked = Asked { keys: vec![key("turns_limit", "7")], ..Asked::default() };
+    let settings = settings(WHOLE, &asked).unwrap();
+    let names: Vec<_> = settings.policies.keys().map(String::as_str).collect();
+    assert_eq!(names, ["coding", "default", "specialist", "strict"]);
+    assert!(settings.policies.values().all(|policy| policy.turns_limit == Some(7)));
+    assert_eq!(settings.policies["coding"].tool_calls_limit, Some(150));
+    assert_eq!(settings.policies["strict"].tool_calls_limit, Some(5));
+    assert!(settings.forced_policy.is_none());
+}
+
+#[test]
+fn a_policy_that_is_asked_for_is_everybodys() {
+    let asked = |name: &str| Asked {
+        policy: Some(name.to_owned()),
+        keys: vec![key("mode", "observe")],
+        ..Asked::default()
+    };
+    for (name, calls) in [("strict", 5), ("specialist", 30), ("default", 60)] {
+        let settings = settings(WHOLE, &asked(name)).unwrap();
+        assert_eq!(settings.forced_policy.as_deref(), Some(name));
+        let policy = &settings.policies[name];
+        assert_eq!((policy.tool_calls_limit, policy.mode), (Some(calls), Mode::Observe), "{name}");
+    }
+    let problems = settings(WHOLE, &asked("lax")).unwrap_err();
+    assert!(problems[0].starts_with("no policy is named `lax`; there are default, coding"));
+}
+
+#[test]
+fn a_private_gateway_has_no_pages_no_tokens_and_leaves_no_file() {
+    let asked = Asked { private: true, ..Asked::default() };
+    let settings = Config::default().settings(&asked, &env).unwrap();
+    assert_eq!(settings.ledger, None);
+    let whole = Config::parse("c.toml", WHOLE)
+        .unwrap()
+        .settings(&asked, &|name| (name == "KEY").then(|| "k".to_owned()));
+    let whole = whole.unwrap();
+    assert!(whole.client_tokens.is_none() && whole.admin.listen.is_none());
+    assert!(whole.ledger.is_some() && whole.log.events.is_some());
+}

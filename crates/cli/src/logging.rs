@@ -1,0 +1,74 @@
+//! Where the gateway's log goes, and how much of it: `SOFTLAND_LOG` is a filter such as `debug` or
+//! `softland_gateway=debug`; without it, `info`.
+//!
+//! What other crates log below `info` is never written, whatever the filter says: it may hold
+//! headers, and with them credentials. What softland logs holds none.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::sync::Mutex;
+
+use tracing::level_filters::LevelFilter;
+use tracing::{Level, Metadata};
+use tracing_subscriber::filter::{EnvFilter, FilterExt as _, filter_fn};
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::failure::Failure;
+use crate::render::Writer;
+
+/// The variable that says how much is logged.
+const VARIABLE: &str = "SOFTLAND_LOG";
+
+/// Logs to standard error.
+///
+/// # Errors
+/// A filter that is none.
+pub(crate) fn to_stderr() -> Result<(), Failure> {
+    start(std::io::stderr, Writer::of_process().colour())
+}
+
+/// Logs to the end of a file, which only its owner may read if it is new.
+///
+/// # Errors
+/// A filter that is none, or a file that cannot be written.
+pub(crate) fn to_file(path: &Path) -> Result<(), Failure> {
+    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+    let file = file.map_err(|error| {
+        Failure::usage(format!("--log {}: the file cannot be written: {error}", path.display()))
+    })?;
+    start(Mutex::new(file), false)
+}
+
+fn start<W>(writer: W, colour: bool) -> Result<(), Failure>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let layer = tracing_subscriber::fmt::layer()
+        .with_writer(writer)
+        .with_ansi(colour)
+        .with_target(false)
+        // A log that cannot be written is no reason to write elsewhere.
+        .log_internal_errors(false)
+        .with_filter(filter()?.and(filter_fn(may_be_logged)));
+    let started = tracing_subscriber::registry().with(layer).try_init();
+    started.map_err(|error| Failure::usage(format!("the log cannot begin: {error}")))
+}
+
+fn filter() -> Result<EnvFilter, Failure> {
+    let text = std::env::var(VARIABLE).unwrap_or_default();
+    let builder = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into());
+    builder.parse(&text).map_err(|error| {
+        Failure::usage(format!(
+            "{VARIABLE} must be a level (error, warn, info, debug, trace or off) or a filter such \
+             as softland_gateway=debug: {error}"
+        ))
+    })
+}
+
+fn may_be_logged(what: &Metadata<'_>) -> bool {
+    let own = what.target().starts_with("softland");
+    own || *what.level() <= Level::INFO
+}

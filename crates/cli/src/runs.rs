@@ -1,0 +1,139 @@
+//! `softland runs`: lists the runs of a ledger, or deletes some. And which ledger is meant, for
+//! `softland show` too.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use softland_agent::core::Millis;
+use softland_ledger::{Found, OpenProblem, Query, Reader, Run, Which, delete};
+
+use crate::args::{Deletion, LedgerArgs, RunsArgs};
+use crate::config::{Config, LEDGER};
+use crate::failure::{Failure, status};
+use crate::render::{Lost, Writer};
+
+mod table;
+
+pub(crate) use table::{dollars, ending, money, tokens};
+
+/// Runs that are named where one was not found.
+const NAMED: usize = 5;
+
+/// Lists or deletes.
+pub(crate) fn run(args: &RunsArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
+    let path = ledger(&args.of)?;
+    if let Some(deletion) = &args.delete {
+        return deleted(&path, deletion, writer);
+    }
+    let runs = match open(&path)? {
+        None => Vec::new(),
+        Some(reader) => {
+            let since = args.since.map(ago);
+            let (session, limit) = (args.session.clone(), args.limit);
+            reader.runs(&Query { session, since, limit, open: false }).map_err(failure)?
+        }
+    };
+    if args.of.json {
+        runs.iter().for_each(|run| writer.result(&(run.json() + "\n")));
+    } else if runs.is_empty() {
+        writer.note(&format!("no such runs in {}", path.display()));
+    } else {
+        writer.result(&table::table(&runs, width(writer)));
+    }
+    Ok(written(writer))
+}
+
+/// The ledger that is meant.
+pub(crate) fn ledger(args: &LedgerArgs) -> Result<PathBuf, Failure> {
+    if let Some(path) = &args.ledger {
+        return Ok(path.clone());
+    }
+    let Some(config) = &args.config else { return Ok(PathBuf::from(LEDGER)) };
+    Config::load(config).map_err(Failure::all)?.ledger(false).ok_or_else(|| {
+        let file = config.display();
+        Failure::usage(format!("{file}: [ledger] is off; --ledger FILE names a ledger"))
+    })
+}
+
+/// The ledger to read; `None` where nothing was written to it yet.
+pub(crate) fn open(path: &Path) -> Result<Option<Reader>, Failure> {
+    match Reader::open(path) {
+        Ok(reader) => Ok(Some(reader)),
+        Err(error) => match error.problem {
+            OpenProblem::Empty => Ok(None),
+            OpenProblem::Missing => Err(Failure::usage(format!(
+                "{error}; `softland serve` writes {LEDGER} where it runs, and --ledger FILE or \
+                 --config FILE names another one"
+            ))),
+            _ => Err(Failure::usage(error.to_string())),
+        },
+    }
+}
+
+/// The run that an id or the beginning of one means.
+pub(crate) fn find(reader: &Reader, path: &Path, prefix: &str) -> Result<Run, Failure> {
+    let file = path.display();
+    match reader.find(prefix).map_err(failure)? {
+        Found::One(run) => Ok(*run),
+        Found::Several(ids) => Err(Failure::usage(format!(
+            "`{prefix}` begins the ids of several runs: {}",
+            ids.join(", ")
+        ))),
+        Found::Nothing => {
+            let query = Query { limit: Some(NAMED), ..Query::default() };
+            let newest = reader.runs(&query).map_err(failure)?;
+            let newest: Vec<_> = newest.into_iter().map(|run| run.run).collect();
+            Err(Failure::usage(match newest.as_slice() {
+                [] => format!("{file} has no run `{prefix}`; it has none at all"),
+                ids => format!("{file} has no run `{prefix}`; the newest are {}", ids.join(", ")),
+            }))
+        }
+    }
+}
+
+fn deleted(path: &Path, deletion: &Deletion, writer: &Writer) -> Result<ExitCode, Failure> {
+    let Some(reader) = open(path)? else {
+        return Err(Failure::usage(format!("{} holds no runs yet", path.display())));
+    };
+    let gone = |which| delete(path, which).map_err(|error| Failure::usage(error.to_string()));
+    match deletion {
+        Deletion::Run(prefix) => {
+            let run = find(&reader, path, prefix)?.run;
+            drop(reader);
+            gone(Which::Run(&run))?;
+            writer.note(&format!("deleted {run}"));
+        }
+        Deletion::Before(time) => {
+            drop(reader);
+            match gone(Which::Before(ago(*time)))? {
+                1 => writer.note("deleted 1 run"),
+                runs => writer.note(&format!("deleted {runs} runs")),
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Columns for a text; `None` where it does not go to a terminal and is not cut.
+pub(crate) fn width(writer: &Writer) -> Option<usize> {
+    writer.stdout_is_terminal().then(|| writer.width())
+}
+
+/// The exit status after a text was written.
+pub(crate) fn written(writer: &Writer) -> ExitCode {
+    match writer.lost() {
+        Lost::Failed => ExitCode::from(status::USAGE),
+        Lost::Nothing | Lost::Closed => ExitCode::SUCCESS,
+    }
+}
+
+pub(crate) fn failure(error: softland_ledger::ReadError) -> Failure {
+    Failure::usage(error.to_string())
+}
+
+/// So long ago, in milliseconds since 1970.
+fn ago(time: Millis) -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX).saturating_sub(time.0)
+}

@@ -1,0 +1,211 @@
+//! Runs as lines with aligned columns. Where they do not fit, the least important go first.
+
+use softland_agent::core::NanoUsd;
+use softland_ledger::{Run, timestamp};
+use unicode_width::UnicodeWidthStr as _;
+
+use crate::render::{grouped, harmless_line};
+
+/// Columns that the last one has at least.
+const END_WIDTH: usize = 24;
+/// Columns between two.
+const GAP: &str = "  ";
+
+/// A column: its head, whether numbers stand in it, its rank (the highest goes first), and what
+/// stands in it.
+type Column = (&'static str, bool, u8, fn(&Run) -> String);
+
+const COLUMNS: [Column; 8] = [
+    ("RUN", false, 0, |run| run.run.clone()),
+    ("STARTED", false, 3, |run| minute(run.started)),
+    ("AGENT", false, 6, |run| run.agent.clone().unwrap_or_default()),
+    ("MODEL", false, 5, |run| run.model.clone().unwrap_or_default()),
+    ("TURNS", true, 2, |run| grouped(run.turns)),
+    ("CALLS", true, 2, |run| run.tool_calls.map_or_else(|| "-".to_owned(), grouped)),
+    ("TOKENS", true, 4, |run| grouped(all_tokens(run))),
+    ("COST", true, 1, money),
+];
+
+/// One line a run under a head, cut to `width` where there is one.
+pub(super) fn table(runs: &[Run], width: Option<usize>) -> String {
+    let cells: Vec<Vec<String>> = COLUMNS
+        .iter()
+        .map(|(_, _, _, cell)| runs.iter().map(|run| harmless_line(&cell(run), None)).collect())
+        .collect();
+    let widths: Vec<usize> = COLUMNS
+        .iter()
+        .zip(&cells)
+        .map(|((head, ..), cells)| {
+            cells.iter().map(|cell| cell.width()).max().unwrap_or(0).max(head.width())
+        })
+        .collect();
+    let shown = fitting(&widths, &cells, width);
+    let line = |cell: &dyn Fn(usize) -> String, end: &str| {
+        let mut text = String::new();
+        for &at in &shown {
+            let (cell, width) = (cell(at), widths.get(at).copied().unwrap_or(0));
+            let pad = " ".repeat(width.saturating_sub(cell.width()));
+            let numbers = COLUMNS.get(at).is_some_and(|(_, numbers, ..)| *numbers);
+            text += &if numbers { pad + &cell } else { cell + &pad };
+            text += GAP;
+        }
+        harmless_line(&(text + end), width) + "\n"
+    };
+    let head = |at: usize| COLUMNS.get(at).map_or("", |(head, ..)| *head).to_owned();
+    let mut text = line(&head, "ENDED");
+    for (row, run) in runs.iter().enumerate() {
+        let cell = |at: usize| cells.get(at).and_then(|cells| cells.get(row)).cloned();
+        text += &line(&|at| cell(at).unwrap_or_default(), &ending(run));
+    }
+    text
+}
+
+/// The columns that fit, in order; those that hold nothing do not count.
+fn fitting(widths: &[usize], cells: &[Vec<String>], width: Option<usize>) -> Vec<usize> {
+    let holds =
+        |at: &usize| cells.get(*at).is_some_and(|cells| cells.iter().any(|cell| !cell.is_empty()));
+    let mut shown: Vec<usize> = (0..COLUMNS.len()).filter(holds).collect();
+    let rank = |at: &usize| COLUMNS.get(*at).map_or(0, |(_, _, rank, _)| *rank);
+    let Some(width) = width else { return shown };
+    let taken = |shown: &[usize]| -> usize {
+        shown.iter().filter_map(|at| widths.get(*at)).map(|width| width + GAP.len()).sum()
+    };
+    while taken(&shown) + END_WIDTH > width {
+        let least = shown.iter().copied().filter(|at| rank(at) > 0).max_by_key(|at| rank(at));
+        let Some(least) = least else { break };
+        shown.retain(|at| *at != least);
+    }
+    shown
+}
+
+/// How a run ended and why, or that it goes on.
+pub(crate) fn ending(run: &Run) -> String {
+    let Some(end) = &run.end else {
+        return format!("going on, last heard of {}", minute(run.last));
+    };
+    let mut text = format!("{}: {}", end.outcome.word(), end.reason);
+    if let (Some(limit), Some(value)) = (&end.limit, &end.value) {
+        text += &format!(" ({limit} {value})");
+    }
+    if let Some(rung) = end.rung {
+        text += &format!(", rung {}", rung.word());
+    }
+    if run.local {
+        text += ", answered by softland";
+    }
+    text
+}
+
+/// What a run cost; `?` where that is not known, and a `+` where a part is not.
+pub(crate) fn money(run: &Run) -> String {
+    match run.cost {
+        None => "?".to_owned(),
+        Some(_) if run.unpriced > 0 && run.unpriced == run.requests => "?".to_owned(),
+        Some(cost) if run.unpriced > 0 && run.end.is_none() => format!("{}+", dollars(cost)),
+        Some(cost) => dollars(cost),
+    }
+}
+
+/// An amount to the hundredth of a cent, or to the cent from a dollar on.
+pub(crate) fn dollars(amount: NanoUsd) -> String {
+    match amount.dollars() {
+        cost if cost > 0.0 && cost < 0.0001 => "<$0.0001".to_owned(),
+        cost if cost < 1.0 => format!("${cost:.4}"),
+        cost => format!("${cost:.2}"),
+    }
+}
+
+/// Tokens of a run, as a person reads them.
+pub(crate) fn tokens(run: &Run) -> String {
+    let usage = run.usage;
+    let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
+    let cached = usage.cache_read.saturating_mul(100).checked_div(input).unwrap_or(0);
+    format!("{} tokens in ({cached}% cached), {} out", grouped(input), grouped(usage.output))
+}
+
+fn all_tokens(run: &Run) -> u64 {
+    let usage = run.usage;
+    [usage.input, usage.output, usage.cache_read, usage.cache_write]
+        .into_iter()
+        .fold(0, u64::saturating_add)
+}
+
+/// `2026-11-22 01:44`, in UTC.
+fn minute(at: u64) -> String {
+    timestamp(at).chars().take(16).map(|c| if c == 'T' { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use softland_agent::core::{Because, Ended, Outcome, Reason, Rung};
+    use softland_ledger::Usage;
+
+    fn run(id: &str, end: Option<Ended>) -> Run {
+        Run {
+            run: id.to_owned(),
+            session: None,
+            agent: None,
+            continues: None,
+            model: Some("claude-opus-5-5".to_owned()),
+            policy: None,
+            client: None,
+            started: 1_790_000_000_000,
+            last: 1_790_000_300_000,
+            ended: end.as_ref().map(|_| 1_790_000_300_000),
+            tool_calls: end.as_ref().map(|_| 30),
+            end,
+            local: false,
+            turns: 12,
+            requests: 13,
+            usage: Usage { input: 1000, output: 345, cache_read: 9000, cache_write: 2000 },
+            cost: Some(NanoUsd(12_300_000)),
+            unpriced: 0,
+        }
+    }
+
+    fn landed() -> Ended {
+        Ended::by(Outcome::Landed, &Because::count(Reason::ToolCalls, 30, 30), Some(Rung::Ask))
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        let runs = [run("run-1", Some(landed())), run("run-2-longer", None)];
+        assert_eq!(
+            table(&runs, None),
+            "RUN           STARTED           MODEL            TURNS  CALLS  TOKENS     COST  ENDED\n\
+             run-1         2026-09-21 14:13  claude-opus-5-5     12     30  12,345  $0.0123  \
+             landed: tool_calls (tool_calls_limit 30), rung ask\n\
+             run-2-longer  2026-09-21 14:13  claude-opus-5-5     12      -  12,345  $0.0123  \
+             going on, last heard of 2026-09-21 14:18\n"
+        );
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out_or_cut() {
+        let mut runs = [run("run-1", Some(landed())), run("run-\u{1b}[2J\n", None)];
+        runs[0].agent = Some("日本語の名前".to_owned());
+        for width in 20..140 {
+            let text = table(&runs, Some(width));
+            assert!(text.contains("run-1") && !text.contains('\u{1b}'), "{text}");
+            assert_eq!(text.lines().count(), 3);
+            for line in text.lines() {
+                assert!(line.width() <= width, "{width}: {line}");
+            }
+        }
+        let narrow = table(&runs, Some(60));
+        assert!(narrow.contains("COST") && !narrow.contains("MODEL"), "{narrow}");
+    }
+
+    #[test]
+    fn unknown_money_is_not_none() {
+        let mut run = run("r", None);
+        assert_eq!(money(&run), "$0.0123");
+        run.unpriced = 1;
+        assert_eq!(money(&run), "$0.0123+");
+        (run.unpriced, run.requests) = (2, 2);
+        assert_eq!(money(&run), "?");
+        (run.end, run.cost) = (Some(landed()), None);
+        assert_eq!(money(&run), "?");
+    }
+}

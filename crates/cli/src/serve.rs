@@ -1,0 +1,125 @@
+//! `softland serve`: the gateway, until it is told to stop. What happens to a request is the
+//! gateway crate's; here are the config, the signals and the exit status.
+
+use std::process::ExitCode;
+
+use softland_gateway::{Gateway, Handle, Settings, Summary};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::args::ServeArgs;
+use crate::config::{Asked, Config};
+use crate::failure::{Failure, status};
+use crate::logging;
+use crate::render::Writer;
+use crate::signals::{Hangups, Signals};
+
+/// Serves until it is told to stop.
+pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
+    logging::to_stderr()?;
+    let (settings, warnings) = settings(args).map_err(Failure::all)?;
+    let writer = Writer::of_process();
+    for warning in &warnings {
+        writer.warning(warning);
+    }
+    let system = |error| Failure::usage(format!("the gateway cannot run: {error}"));
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(system)?;
+    let served = runtime.block_on(serve(args, settings, &writer));
+    // What a second signal cuts off is not waited for.
+    runtime.shutdown_background();
+    served
+}
+
+/// What the gateway is told, by flags and config as they are now, and what is worth saying.
+fn settings(args: &ServeArgs) -> Result<(Settings, Vec<String>), Vec<String>> {
+    let config = match &args.config {
+        Some(path) => Config::load(path)?,
+        None => Config::default(),
+    };
+    let asked = Asked {
+        listen: args.listen.map(|address| (address, "--listen")),
+        upstreams: args.upstreams.clone(),
+        policy: args.policy.clone(),
+        keys: args.keys.clone(),
+        private: false,
+    };
+    let settings = config.settings(&asked, &|name| std::env::var(name).ok())?;
+    Ok((settings, config.warnings(&asked)))
+}
+
+async fn serve(args: &ServeArgs, settings: Settings, writer: &Writer) -> Result<ExitCode, Failure> {
+    let system = |error| Failure::usage(format!("the gateway cannot run: {error}"));
+    let mut signals = Signals::listen().map_err(system)?;
+    let mut hangups = Hangups::listen().map_err(system)?;
+    let gateway =
+        Gateway::bind(settings).await.map_err(|error| Failure::usage(error.to_string()))?;
+    let (address, handle) = (gateway.local_addr(), gateway.handle());
+    let stop = CancellationToken::new();
+    let mut serving = tokio::spawn(gateway.run(stop.clone().cancelled_owned()));
+    writer.note(&format!("listening on http://{address}"));
+    loop {
+        tokio::select! {
+            ended = &mut serving => return Ok(end(ended)),
+            () = signals.next() => break,
+            () = hangups.next() => reload(args, &handle),
+        }
+    }
+    tracing::info!("stopping; requests under way may end, a second signal ends them at once");
+    stop.cancel();
+    Ok(drained(serving, signals, hangups).await)
+}
+
+/// Waits for the requests under way; a second signal does not.
+async fn drained(
+    mut serving: JoinHandle<Summary>,
+    mut signals: Signals,
+    mut hangups: Hangups,
+) -> ExitCode {
+    loop {
+        tokio::select! {
+            ended = &mut serving => return end(ended),
+            () = signals.next() => return ExitCode::from(status::CANCELLED),
+            () = hangups.next() => tracing::warn!("stopping: the config is not read again"),
+        }
+    }
+}
+
+fn end(ended: Result<Summary, tokio::task::JoinError>) -> ExitCode {
+    match ended {
+        Ok(summary) => {
+            let Summary { requests, spend, answered, landed, stopped, .. } = summary;
+            tracing::info!(requests, %spend, answered, landed, stopped, "stopped");
+            ExitCode::SUCCESS
+        }
+        Err(failed) => match failed.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => ExitCode::from(status::CANCELLED),
+        },
+    }
+}
+
+/// Puts the config as it is now in force, or says why not.
+fn reload(args: &ServeArgs, handle: &Handle) {
+    if args.config.is_none() {
+        tracing::warn!("there is no config to read again (--config FILE)");
+        return;
+    }
+    let (settings, warnings) = match settings(args) {
+        Ok(read) => read,
+        Err(problems) => {
+            for problem in problems {
+                tracing::error!("{problem}");
+            }
+            tracing::error!("the config has mistakes; the old settings stay");
+            return;
+        }
+    };
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    match handle.reload(settings) {
+        Ok(()) => tracing::info!("the config was read again and is in force"),
+        Err(problem) => tracing::error!("{problem}"),
+    }
+}

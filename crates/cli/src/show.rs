@@ -1,0 +1,74 @@
+//! `softland show RUN`: one run of a ledger, step by step, with the reason of each decision.
+
+use std::process::ExitCode;
+
+use softland_ledger::{Run, timestamp};
+
+use crate::args::ShowArgs;
+use crate::failure::Failure;
+use crate::render::{Writer, count, flow};
+use crate::runs::{self, ending, money, tokens};
+
+mod steps;
+
+/// Columns of the head where there is no terminal.
+const WIDTH: usize = 100;
+
+/// Shows the run.
+pub(crate) fn run(args: &ShowArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
+    let path = runs::ledger(&args.of)?;
+    let Some(reader) = runs::open(&path)? else {
+        return Err(Failure::usage(format!("{} holds no runs yet", path.display())));
+    };
+    let run = runs::find(&reader, &path, &args.run)?;
+    let steps = reader.steps(&run.run).map_err(runs::failure)?;
+    if args.of.json {
+        for step in steps.iter().filter(|step| !step.late) {
+            writer.result(&(step.json(&run.run) + "\n"));
+        }
+    } else {
+        let width = runs::width(writer);
+        writer.result(&head(&run, width.unwrap_or(WIDTH)));
+        writer.result(&steps::steps(&run, &steps, width));
+    }
+    Ok(runs::written(writer))
+}
+
+/// What the run was and came to.
+fn head(run: &Run, width: usize) -> String {
+    let named = |what: &str, name: &Option<String>| {
+        name.as_ref().filter(|name| !name.is_empty()).map(|name| format!("{what} {name}"))
+    };
+    let what = [
+        named("session", &run.session),
+        named("agent", &run.agent),
+        named("model", &run.model),
+        named("policy", &run.policy),
+        named("client", &run.client),
+        named("goes on from", &run.continues),
+    ];
+    let calls = run.tool_calls.map(|calls| count(calls, "tool call"));
+    let cost = match money(run).as_str() {
+        "?" => "cost unknown (no price for this model)".to_owned(),
+        cost => cost.to_owned(),
+    };
+    let took = [
+        Some(format!("{} UTC", timestamp(run.started).replace('T', " ").replace('Z', ""))),
+        Some(steps::span(run.ended.unwrap_or(run.last).saturating_sub(run.started))),
+        Some(count(run.turns, "turn")),
+        calls,
+        Some(count(run.requests, "request")),
+        Some(tokens(run)),
+        Some(cost),
+    ];
+    let mut text = String::new();
+    let first = vec![run.run.clone(), ending(run)];
+    for items in [first, what.into_iter().flatten().collect(), took.into_iter().flatten().collect()]
+    {
+        for line in flow(&items, width.max(crate::render::MIN_WIDTH)) {
+            text += &line;
+            text.push('\n');
+        }
+    }
+    text + "\n"
+}

@@ -1,0 +1,265 @@
+//! The steps of a run as lines: when, in which turn, what, and why.
+
+use serde_json::{Map, Value};
+use softland_agent::core::{Because, Ended, NanoUsd};
+use softland_ledger::{Run, Step};
+use unicode_width::UnicodeWidthStr as _;
+
+use crate::render::{grouped, harmless_line};
+
+/// Characters of contents that are shown of one step.
+const SAID: usize = 400;
+
+/// One line a step, cut to `width` where there is one; pieces of one text are one line.
+pub(super) fn steps(run: &Run, steps: &[Step], width: Option<usize>) -> String {
+    let rows: Vec<[String; 4]> = steps
+        .chunk_by(|a, b| a.event == b.event && a.turn == b.turn && piece(&a.event).is_some())
+        .filter_map(|group| row(run, group))
+        .collect();
+    let mut widths = ["TIME", "TURN", "WHAT"].map(str::len);
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.width());
+        }
+    }
+    let head = ["TIME", "TURN", "WHAT", "WHY"].map(str::to_owned);
+    std::iter::once(&head).chain(&rows).map(|row| line(row, widths, width)).collect()
+}
+
+fn line([time, turn, what, why]: &[String; 4], widths: [usize; 3], width: Option<usize>) -> String {
+    let pad = |cell: &str, to: usize| " ".repeat(to.saturating_sub(cell.width()));
+    let [times, turns, whats] = widths;
+    let text = format!(
+        "{}{time}  {}{turn}  {what}{}  {why}",
+        pad(time, times),
+        pad(turn, turns),
+        pad(what, whats)
+    );
+    harmless_line(text.trim_end(), width) + "\n"
+}
+
+/// The field that holds a piece of a longer text.
+fn piece(event: &str) -> Option<&'static str> {
+    match event {
+        "text_delta" | "thinking_delta" => Some("text"),
+        "tool_input_delta" => Some("partial_json"),
+        _ => None,
+    }
+}
+
+fn row(run: &Run, group: &[Step]) -> Option<[String; 4]> {
+    let step = group.first()?;
+    let fields = |step: &Step| serde_json::from_str::<Map<String, Value>>(&step.fields);
+    let (what, mut why) = match piece(&step.event) {
+        Some(name) => {
+            let texts = group
+                .iter()
+                .filter_map(|step| fields(step).ok())
+                .filter_map(|fields| fields.get(name).and_then(Value::as_str).map(str::to_owned));
+            (step.event.clone(), said(&texts.collect::<String>()))
+        }
+        None => match fields(step) {
+            Ok(fields) => described(&step.event, &fields),
+            Err(_) => (step.event.clone(), step.fields.clone()),
+        },
+    };
+    if step.late {
+        why = format!("(after the end) {why}");
+    }
+    let time = format!("+{}", span(step.at.saturating_sub(run.started)));
+    let turn = if step.turn == 0 { "-".to_owned() } else { step.turn.to_string() };
+    Some([time, turn, harmless_line(&what, None), harmless_line(&why, None)])
+}
+
+/// What an event was, and what there is to say of it.
+fn described(event: &str, fields: &Map<String, Value>) -> (String, String) {
+    let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
+    match event {
+        "usage" => ("request".to_owned(), request(fields)),
+        "intervention" => (text("intervention").to_owned(), intervention(fields)),
+        "signal" => (format!("signal {}", text("signal")), evidence(fields)),
+        "run_start" => {
+            let about = ["agent", "model", "policy", "continues"];
+            let about = about.iter().filter(|name| !text(name).is_empty());
+            let about: Vec<_> = about.map(|name| format!("{name} {}", text(name))).collect();
+            ("run_start".to_owned(), about.join(" · "))
+        }
+        "tool_execute" => {
+            let input = fields.get("input").map(ToString::to_string).unwrap_or_default();
+            (format!("→ {}", text("name")), said(&input))
+        }
+        "tool_result" => {
+            let failed = fields.get("ok") == Some(&Value::Bool(false));
+            let how = if failed { "failed " } else { "" };
+            (format!("← {}", text("name")), format!("{how}{}", said(text("content"))))
+        }
+        "child" => (format!("child {}", text("agent")), text("child_run").to_owned()),
+        "done" | "error" => (event.to_owned(), ended(fields)),
+        _ if fields.is_empty() => (event.to_owned(), String::new()),
+        _ => (event.to_owned(), said(&Value::Object(fields.clone()).to_string())),
+    }
+}
+
+/// A request: what it was, how it went, what it took.
+fn request(fields: &Map<String, Value>) -> String {
+    let text = |name: &str| fields.get(name).and_then(Value::as_str);
+    let number = |name: &str| fields.get(name).and_then(Value::as_u64);
+    let tokens = |name: &str| grouped(number(name).unwrap_or(0));
+    let mut parts = Vec::new();
+    parts.extend(text("rung").map(|rung| format!("rung {rung}")));
+    match number("status") {
+        Some(200) => {}
+        Some(status) => parts.push(format!("status {status}")),
+        None => parts.push("no response".to_owned()),
+    }
+    parts.push(format!(
+        "{} in, {} from cache, {} to cache, {} out",
+        tokens("input"),
+        tokens("cache_read"),
+        tokens("cache_write"),
+        tokens("output")
+    ));
+    let cost = fields.get("cost_usd").and_then(Value::as_f64).and_then(NanoUsd::from_dollars);
+    parts.push(cost.map_or_else(|| "cost unknown".to_owned(), |cost| cost.to_string()));
+    parts.extend(number("ms").map(span));
+    parts.extend(text("remark").map(str::to_owned));
+    parts.join(" · ")
+}
+
+/// The rule behind what was done and its numbers, and what the model was told.
+fn intervention(fields: &Map<String, Value>) -> String {
+    let because = fields.get("because").filter(|because| !because.is_null());
+    let because = because.map(|because| {
+        let parsed = serde_json::from_value::<Because>(because.clone());
+        parsed.map_or_else(|_| because.to_string(), |because| because.to_string())
+    });
+    let text = fields.get("text").and_then(Value::as_str).map(|text| format!("“{}”", said(text)));
+    because.into_iter().chain(text).collect::<Vec<_>>().join(" · ")
+}
+
+/// Which turns, and what was seen in them.
+fn evidence(fields: &Map<String, Value>) -> String {
+    let Some(evidence) = fields.get("evidence").and_then(Value::as_object) else {
+        return String::new();
+    };
+    let turns = evidence.get("turns").and_then(Value::as_array);
+    let turns = turns.map(|turns| turns.iter().map(ToString::to_string).collect::<Vec<_>>());
+    let mut parts = Vec::new();
+    parts.extend(turns.map(|turns| format!("turns {}", turns.join(", "))));
+    for name in ["call", "result", "text"] {
+        let seen = evidence.get(name).filter(|seen| !seen.is_null());
+        parts.extend(seen.map(|seen| match seen.as_str() {
+            Some(seen) => format!("{name} {}", said(seen)),
+            None => format!("{name} {}", said(&seen.to_string())),
+        }));
+    }
+    parts.join(" · ")
+}
+
+/// How the run ended, and what every limit left.
+fn ended(fields: &Map<String, Value>) -> String {
+    let Ok(ended) = serde_json::from_value::<Ended>(Value::Object(fields.clone())) else {
+        return said(&Value::Object(fields.clone()).to_string());
+    };
+    let mut parts = vec![format!("{}: {}", ended.outcome.word(), ended.reason)];
+    if let (Some(limit), Some(value)) = (&ended.limit, &ended.value) {
+        parts.push(format!("{limit} {value}"));
+    }
+    parts.extend(ended.rung.map(|rung| format!("rung {}", rung.word())));
+    let left = ended.remaining.iter().map(|(limit, left)| format!("{left} of {limit} left"));
+    parts.extend(left);
+    let answer = fields.get("answer").and_then(Value::as_str);
+    parts.extend(answer.map(|answer| format!("“{}”", said(answer))));
+    parts.join(" · ")
+}
+
+/// A text, not more of it than anybody reads in a list.
+fn said(text: &str) -> String {
+    let text = text.trim();
+    match text.char_indices().nth(SAID) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+/// A time that passed: `812 ms`, `4.2 s`, `12 min`.
+pub(super) fn span(millis: u64) -> String {
+    match millis {
+        0..1000 => format!("{millis} ms"),
+        1000..120_000 => format!("{}.{} s", millis / 1000, millis % 1000 / 100),
+        _ if millis < 7_200_000 => format!("{} min", millis / 60_000),
+        _ => format!("{} h", millis / 3_600_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn described_as(event: &str, fields: &str, wanted: &str) {
+        let fields = serde_json::from_str(fields).unwrap();
+        let (what, why) = described(event, &fields);
+        assert_eq!(format!("{what} | {why}"), wanted);
+    }
+
+    #[test]
+    fn every_decision_says_why() {
+        for (event, fields, wanted) in [
+            (
+                "intervention",
+                r#"{"intervention":"ask","because":{"reason":"tool_calls","used":30,"limit":30},"text":"Answer now."}"#,
+                "ask | tool_calls: 30 of 30 · “Answer now.”",
+            ),
+            (
+                "intervention",
+                r#"{"intervention":"warn","because":{"reason":"cost","used":4.5,"limit":5.0}}"#,
+                "warn | cost: $4.50 of $5.00",
+            ),
+            (
+                "intervention",
+                r#"{"intervention":"stop","because":{"reason":"time","used":"9m","limit":"10m"}}"#,
+                "stop | time: 9m of 10m",
+            ),
+            ("intervention", r#"{"intervention":"nudge","because":null}"#, "nudge | "),
+            (
+                "signal",
+                r#"{"signal":"repeat","evidence":{"turns":[3,4,5],"call":"grep {\"a\":1}"}}"#,
+                "signal repeat | turns 3, 4, 5 · call grep {\"a\":1}",
+            ),
+            (
+                "usage",
+                r#"{"input":10,"output":20,"cache_read":3000,"cache_write":0,"cost_usd":0.0015,"rung":"none","status":200,"ms":812}"#,
+                "request | rung none · 10 in, 3,000 from cache, 0 to cache, 20 out · $0.0015 · 812 ms",
+            ),
+            (
+                "usage",
+                r#"{"input":0,"output":0,"cache_read":0,"cache_write":0,"cost_usd":null,"status":529,"ms":4200,"remark":"unmetered"}"#,
+                "request | status 529 · 0 in, 0 from cache, 0 to cache, 0 out · cost unknown · 4.2 s · unmetered",
+            ),
+            (
+                "done",
+                r#"{"outcome":"landed","reason":"tool_calls","rung":"ask","limit":"tool_calls_limit","value":30,"remaining":{"turns_limit":3}}"#,
+                "done | landed: tool_calls · tool_calls_limit 30 · rung ask · 3 of turns_limit left",
+            ),
+            ("tool_result", r#"{"name":"grep","ok":false,"content":"no"}"#, "← grep | failed no"),
+            ("child", r#"{"child_run":"run-2","agent":"a"}"#, "child a | run-2"),
+            ("block_stop", r#"{"index":1}"#, r#"block_stop | {"index":1}"#),
+        ] {
+            described_as(event, fields, wanted);
+        }
+    }
+
+    #[test]
+    fn spans_are_rounded_down() {
+        for (millis, text) in [
+            (0, "0 ms"),
+            (999, "999 ms"),
+            (1999, "1.9 s"),
+            (119_999, "119.9 s"),
+            (120_000, "2 min"),
+            (7_200_000, "2 h"),
+        ] {
+            assert_eq!(span(millis), text);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! `softland wrap`: a program with a gateway of its own, for as long as it runs. The program has
+//! the terminal: nothing is printed between its beginning and its end.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use softland_gateway::{Gateway, Settings, Summary};
+use tokio_util::sync::CancellationToken;
+
+use crate::args::WrapArgs;
+use crate::config::{Asked, Config};
+use crate::failure::Failure;
+use crate::logging;
+use crate::render::Writer;
+
+mod account;
+mod environment;
+mod program;
+
+/// A free port that only this machine reaches.
+const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+/// What is still under way when the program has ended is nobody's any more.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// Runs the program; its status is the exit status.
+pub(crate) fn run(args: &WrapArgs) -> Result<ExitCode, Failure> {
+    if let Some(why) = environment::elsewhere(&variable) {
+        return Err(Failure::usage(why));
+    }
+    if let Some(path) = &args.log {
+        logging::to_file(path)?;
+    }
+    let writer = Writer::of_process();
+    let settings = settings(args, &writer)?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(system)?;
+    let wrapped = runtime.block_on(wrap(args, settings));
+    runtime.shutdown_background();
+    let (code, summary) = wrapped?;
+    let name = args.command.first().map(|name| name.to_string_lossy()).unwrap_or_default();
+    for line in account::lines(&summary, &name) {
+        writer.note(&line);
+    }
+    Ok(ExitCode::from(code))
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+fn system(error: std::io::Error) -> Failure {
+    Failure::usage(format!("the gateway cannot run: {error}"))
+}
+
+fn settings(args: &WrapArgs, writer: &Writer) -> Result<Settings, Failure> {
+    let config = match &args.config {
+        Some(path) => Config::load(path).map_err(Failure::all)?,
+        None => Config::default(),
+    };
+    let named = environment::upstreams(&variable).map_err(Failure::all)?;
+    let asked = Asked {
+        listen: Some((LISTEN, "wrap")),
+        upstreams: named.upstreams,
+        policy: args.policy.clone(),
+        keys: args.keys.clone(),
+        private: true,
+    };
+    let mut settings = config.settings(&asked, &variable).map_err(Failure::all)?;
+    settings.limits.drain = DRAIN;
+    for warning in named.warnings.iter().chain(&config.warnings(&asked)) {
+        writer.warning(warning);
+    }
+    Ok(settings)
+}
+
+/// The program's exit status, and what the gateway has done for it.
+async fn wrap(args: &WrapArgs, settings: Settings) -> Result<(u8, Summary), Failure> {
+    let gateway =
+        Gateway::bind(settings).await.map_err(|error| Failure::usage(error.to_string()))?;
+    let url = format!("http://{}", gateway.local_addr());
+    // From here on a signal is the program's.
+    let heard = program::Heard::listen().map_err(system)?;
+    let stop = CancellationToken::new();
+    let serving = tokio::spawn(gateway.run(stop.clone().cancelled_owned()));
+    let program = program::begin(&args.command, &environment::changed(&variable, &url))?;
+    let ended = program::wait(program, heard).await.map_err(system)?;
+    stop.cancel();
+    let summary = serving.await.unwrap_or_else(|failed| match failed.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(_) => Summary::default(),
+    });
+    Ok((program::exit_status(ended), summary))
+}

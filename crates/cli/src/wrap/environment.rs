@@ -1,0 +1,259 @@
+//! What `wrap` reads in its environment, and what it changes in that of the program it runs.
+//!
+//! It reads no environment itself: the caller passes a function.
+
+use softland_gateway::BaseUrl;
+
+use crate::config::Env;
+
+/// A provider, and the variables by which programs find it.
+struct Found {
+    upstream: &'static str,
+    /// The first that is set names the upstream; with sources.
+    variables: &'static [Variable],
+    /// What stands before the paths that programs add to the address.
+    suffix: &'static str,
+}
+
+struct Variable {
+    name: &'static str,
+    /// Set for the program even where it was not set before.
+    always: bool,
+}
+
+const fn always(name: &'static str) -> Variable {
+    Variable { name, always: true }
+}
+
+const fn if_set(name: &'static str) -> Variable {
+    Variable { name, always: false }
+}
+
+/// Facts about programs, read 2026-11-22.
+const FOUND: [Found; 2] = [
+    // anthropic-sdk-python and -typescript, Claude Code: ANTHROPIC_BASE_URL. langchain-anthropic
+    // asks for ANTHROPIC_API_URL before it (chat_models.py), LiteLLM for ANTHROPIC_API_BASE, and
+    // Claude Code's file requests for CLAUDE_CODE_API_BASE_URL after it. They add /v1/messages.
+    Found {
+        upstream: "anthropic",
+        variables: &[
+            always("ANTHROPIC_BASE_URL"),
+            if_set("ANTHROPIC_API_URL"),
+            if_set("ANTHROPIC_API_BASE"),
+            if_set("CLAUDE_CODE_API_BASE_URL"),
+        ],
+        suffix: "",
+    },
+    // openai-python and -node: OPENAI_BASE_URL; langchain-openai, LiteLLM and aider:
+    // OPENAI_API_BASE. They add /chat/completions and /responses.
+    Found {
+        upstream: "openai",
+        variables: &[always("OPENAI_BASE_URL"), always("OPENAI_API_BASE")],
+        suffix: "/v1",
+    },
+];
+
+/// Claude Code's switches to clouds whose addresses the base URL does not touch, with names
+/// (code.claude.com/docs/en/env-vars, third-party integrations).
+const ELSEWHERE: [(&str, &str); 6] = [
+    ("CLAUDE_CODE_USE_BEDROCK", "Amazon Bedrock"),
+    ("CLAUDE_CODE_USE_MANTLE", "Amazon Bedrock (Mantle)"),
+    ("CLAUDE_CODE_USE_ANTHROPIC_AWS", "Claude Platform on AWS"),
+    ("CLAUDE_CODE_USE_VERTEX", "Google Vertex AI"),
+    ("CLAUDE_CODE_USE_ANTHROPIC_GOOGLE_CLOUD", "Google Cloud"),
+    ("CLAUDE_CODE_USE_FOUNDRY", "Microsoft Foundry"),
+];
+
+/// Variables that send requests through a proxy, in small letters.
+const PROXIES: [&str; 3] = ["http_proxy", "https_proxy", "all_proxy"];
+/// What must not go through a proxy.
+const LOOPBACK: [&str; 2] = ["127.0.0.1", "localhost"];
+
+/// What the environment says about upstreams.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Named {
+    /// Upstreams whose address a variable names.
+    pub(super) upstreams: Vec<(&'static str, BaseUrl)>,
+    /// Worth saying.
+    pub(super) warnings: Vec<String>,
+}
+
+/// The upstreams that the environment names now.
+///
+/// # Errors
+/// Variables that hold no base URL, without what they hold: people paste keys.
+pub(super) fn upstreams(env: Env<'_>) -> Result<Named, Vec<String>> {
+    let (mut named, mut problems) = (Named::default(), Vec::new());
+    for found in &FOUND {
+        let mut first: Option<(&str, BaseUrl)> = None;
+        for Variable { name, .. } in found.variables {
+            let Some(text) = set(env, name) else { continue };
+            match (BaseUrl::parse(&text), &first) {
+                (Err(problem), _) => problems.push(format!("the variable {name} {problem}")),
+                (Ok(url), None) => first = Some((name, url)),
+                (Ok(url), Some((counts, other))) if url != *other => {
+                    named.warnings.push(format!(
+                        "{counts} and {name} name different addresses; that of {counts} is asked"
+                    ));
+                }
+                (Ok(_), Some(_)) => {}
+            }
+        }
+        if let Some((_, url)) = first {
+            named.upstreams.push((found.upstream, url));
+        }
+    }
+    if problems.is_empty() { Ok(named) } else { Err(problems) }
+}
+
+/// Why the program's requests would not come by, if that is known.
+pub(super) fn elsewhere(env: Env<'_>) -> Option<String> {
+    let on = |variable: &str| {
+        set(env, variable).is_some_and(|value| {
+            !matches!(value.to_ascii_lowercase().as_str(), "0" | "false" | "no" | "off")
+        })
+    };
+    let (variable, cloud) = ELSEWHERE.iter().find(|(variable, _)| on(variable))?;
+    Some(format!(
+        "{variable} is set: Claude Code then asks {cloud} directly, past ANTHROPIC_BASE_URL, and \
+         nothing would be governed; unset it (env -u {variable} softland wrap …) and use an API \
+         key or a claude.ai login"
+    ))
+}
+
+/// The variables that the program gets, for a gateway at `url` (`http://HOST:PORT`).
+pub(super) fn changed(env: Env<'_>, url: &str) -> Vec<(String, String)> {
+    let mut changed = Vec::new();
+    for found in &FOUND {
+        for Variable { name, always } in found.variables {
+            if *always || set(env, name).is_some() {
+                changed.push(((*name).to_owned(), format!("{url}{}", found.suffix)));
+            }
+        }
+    }
+    changed.extend(without_proxy(env));
+    changed
+}
+
+/// `NO_PROXY` in both spellings, where a proxy is set: some programs read one, some the other, and
+/// most of those would send loopback requests to the proxy.
+fn without_proxy(env: Env<'_>) -> Vec<(String, String)> {
+    let either = |name: &str| set(env, name).or_else(|| set(env, &name.to_ascii_uppercase()));
+    if !PROXIES.iter().any(|name| either(name).is_some()) {
+        return Vec::new();
+    }
+    let old = either("no_proxy").unwrap_or_default();
+    let mut hosts: Vec<&str> = old.split(',').map(str::trim).filter(|h| !h.is_empty()).collect();
+    if hosts.contains(&"*") {
+        return Vec::new();
+    }
+    let missing: Vec<&str> = LOOPBACK.into_iter().filter(|host| !hosts.contains(host)).collect();
+    hosts.extend(missing);
+    let value = hosts.join(",");
+    ["no_proxy", "NO_PROXY"].map(|name| (name.to_owned(), value.clone())).into()
+}
+
+fn set(env: Env<'_>, name: &str) -> Option<String> {
+    env(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An environment of these variables.
+    fn with<T>(variables: &[(&str, &str)], read: impl Fn(Env<'_>) -> T) -> T {
+        read(&|name| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    fn url(text: &str) -> BaseUrl {
+        BaseUrl::parse(text).unwrap()
+    }
+
+    #[test]
+    fn upstreams_are_those_that_variables_name() {
+        assert_eq!(with(&[], upstreams), Ok(Named::default()));
+        let variables = [
+            ("ANTHROPIC_BASE_URL", " "),
+            ("ANTHROPIC_API_URL", "https://corp.example/v1/"),
+            ("OPENAI_API_BASE", "http://127.0.0.1:9/v1"),
+        ];
+        let named = with(&variables, upstreams).unwrap();
+        let wanted =
+            [("anthropic", url("https://corp.example")), ("openai", url("http://127.0.0.1:9"))];
+        assert_eq!(named.upstreams, wanted);
+        assert!(named.warnings.is_empty());
+    }
+
+    #[test]
+    fn of_two_addresses_the_first_counts_and_that_is_said() {
+        let same = [("OPENAI_BASE_URL", "http://a/v1"), ("OPENAI_API_BASE", "http://a")];
+        assert!(with(&same, upstreams).unwrap().warnings.is_empty());
+        let two = [("OPENAI_BASE_URL", "http://a"), ("OPENAI_API_BASE", "http://b")];
+        let named = with(&two, upstreams).unwrap();
+        assert_eq!(named.upstreams, [("openai", url("http://a"))]);
+        assert_eq!(
+            named.warnings,
+            ["OPENAI_BASE_URL and OPENAI_API_BASE name different addresses; that of \
+              OPENAI_BASE_URL is asked"]
+        );
+    }
+
+    #[test]
+    fn what_is_no_url_is_refused_unseen() {
+        for value in ["sk-ant-hunter2", "http://u:hunter2@x", "http://x?hunter2"] {
+            let problems = with(&[("ANTHROPIC_BASE_URL", value)], upstreams).unwrap_err();
+            assert!(problems.len() == 1 && problems[0].contains("ANTHROPIC_BASE_URL"));
+            assert!(!problems[0].contains("hunter2"), "{problems:?}");
+        }
+    }
+
+    #[test]
+    fn logins_that_go_elsewhere_are_named() {
+        for (variable, _) in ELSEWHERE {
+            for value in ["1", "true"] {
+                let said = with(&[(variable, value)], elsewhere).unwrap();
+                assert!(said.contains(variable) && said.contains("past ANTHROPIC_BASE_URL"));
+            }
+            for value in ["", "0", "False"] {
+                assert_eq!(with(&[(variable, value)], elsewhere), None);
+            }
+        }
+        assert_eq!(with(&[("ANTHROPIC_API_KEY", "k")], elsewhere), None);
+    }
+
+    #[test]
+    fn the_program_is_pointed_at_the_gateway() {
+        let variables = [("ANTHROPIC_API_URL", "http://old")];
+        let changed = with(&variables, |env| changed(env, "http://127.0.0.1:5"));
+        let wanted = [
+            ("ANTHROPIC_BASE_URL", "http://127.0.0.1:5"),
+            ("ANTHROPIC_API_URL", "http://127.0.0.1:5"),
+            ("OPENAI_BASE_URL", "http://127.0.0.1:5/v1"),
+            ("OPENAI_API_BASE", "http://127.0.0.1:5/v1"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(changed, wanted);
+    }
+
+    #[test]
+    fn loopback_goes_past_a_proxy() {
+        let both = |value: &str| {
+            [("no_proxy", value), ("NO_PROXY", value)]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .to_vec()
+        };
+        for (variables, wanted) in [
+            (&[][..], vec![]),
+            (&[("NO_PROXY", "x")][..], vec![]),
+            (&[("https_proxy", "p")][..], both("127.0.0.1,localhost")),
+            (&[("HTTP_PROXY", "p"), ("NO_PROXY", "x, y")][..], both("x,y,127.0.0.1,localhost")),
+            (&[("ALL_PROXY", "p"), ("no_proxy", "localhost,x")][..], both("localhost,x,127.0.0.1")),
+            (&[("https_proxy", "p"), ("NO_PROXY", "*")][..], vec![]),
+        ] {
+            assert_eq!(with(variables, without_proxy), wanted, "{variables:?}");
+        }
+    }
+}

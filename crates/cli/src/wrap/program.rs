@@ -1,0 +1,158 @@
+//! The program that `wrap` runs: begun, told every signal, waited for. It has the terminal.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::iterator::{Handle, SignalsInfo};
+use signal_hook::low_level::siginfo::{Cause, Origin};
+use tokio::process::{Child, Command};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use crate::failure::{Failure, status};
+
+/// The signals that are passed on.
+const PASSED_ON: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
+
+/// Signals for the program. From its making on they no longer end this process by themselves.
+pub(super) struct Heard {
+    signals: UnboundedReceiver<Origin>,
+    handle: Handle,
+}
+
+impl Heard {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// When the system does not let the process listen.
+    pub(super) fn listen() -> io::Result<Self> {
+        let mut signals = SignalsInfo::<WithOrigin>::new(PASSED_ON)?;
+        let handle = signals.handle();
+        // People and supervisors send them, so they are few.
+        let (to, from) = unbounded_channel();
+        std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            for origin in signals.forever() {
+                if to.send(origin).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(Self { signals: from, handle })
+    }
+}
+
+impl Drop for Heard {
+    fn drop(&mut self) {
+        self.handle.close();
+    }
+}
+
+/// Begins the program with some variables changed.
+///
+/// # Errors
+/// Why it cannot be run, with a shell's exit status for that.
+pub(super) fn begin(
+    command: &[OsString],
+    variables: &[(String, String)],
+) -> Result<Child, Failure> {
+    let Some((name, arguments)) = command.split_first() else {
+        return Err(Failure::usage("no program to run: `softland wrap -- CMD ARGS…` needs one"));
+    };
+    let mut program = Command::new(name);
+    program.args(arguments);
+    program.envs(variables.iter().map(|(name, value)| (name, value)));
+    program.spawn().map_err(|error| {
+        let name = name.to_string_lossy();
+        match error.kind() {
+            io::ErrorKind::NotFound if name.contains('/') => Failure::usage(format!(
+                "`{name}` is not there, or what its first line names is not"
+            ))
+            .with_status(status::NOT_FOUND),
+            io::ErrorKind::NotFound => {
+                Failure::usage(format!("`{name}` was not found in any folder of PATH"))
+                    .with_status(status::NOT_FOUND)
+            }
+            io::ErrorKind::PermissionDenied => {
+                Failure::usage(format!("`{name}` may not be run (permission denied)"))
+                    .with_status(status::NOT_RUNNABLE)
+            }
+            _ => Failure::usage(format!("`{name}` cannot be run: {error}"))
+                .with_status(status::NOT_RUNNABLE),
+        }
+    })
+}
+
+/// Waits for the program's end and passes signals on to it.
+///
+/// # Errors
+/// When the system cannot tell how it ended.
+pub(super) async fn wait(mut program: Child, mut heard: Heard) -> io::Result<ExitStatus> {
+    let mut open = true;
+    loop {
+        tokio::select! {
+            ended = program.wait() => return ended,
+            origin = heard.signals.recv(), if open => match origin {
+                Some(origin) => pass_on(&program, &origin),
+                None => open = false,
+            },
+        }
+    }
+}
+
+/// Sends the signal to the program, unless it has had it.
+fn pass_on(program: &Child, origin: &Origin) {
+    // None once it was waited for: its id may be another's by then.
+    let Some(id) = program.id().and_then(|id| i32::try_from(id).ok()) else { return };
+    let sender = origin.process.as_ref().map(|sender| sender.pid);
+    if had_it(origin.cause, sender, id) {
+        return;
+    }
+    if let (Some(id), Some(signal)) = (Pid::from_raw(id), Signal::from_named_raw(origin.signal)) {
+        // It may have ended just now.
+        let _ = kill_process(id, signal);
+    }
+}
+
+/// Whether a signal is no news to the program: keys of the terminal (Ctrl-C) reach every process in
+/// the foreground, and two of them mean more than one to some programs; and what it sent itself.
+fn had_it(cause: Cause, sender: Option<i32>, program: i32) -> bool {
+    cause == Cause::Kernel || sender == Some(program)
+}
+
+/// The status that tells the same to who runs `wrap`: 128 and the signal where one ended it.
+pub(super) fn exit_status(ended: ExitStatus) -> u8 {
+    let code = ended.code().or_else(|| ended.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use signal_hook::low_level::siginfo::Sent;
+
+    use super::*;
+
+    #[test]
+    fn keys_of_the_terminal_are_not_sent_twice() {
+        let kill = Cause::Sent(Sent::User);
+        for (cause, sender, wanted) in [
+            (Cause::Kernel, None, true),
+            (kill, Some(7), true),
+            (kill, Some(8), false),
+            (Cause::Sent(Sent::Queue), Some(8), false),
+            (Cause::Unknown, None, false),
+        ] {
+            assert_eq!(had_it(cause, sender, 7), wanted, "{cause:?} {sender:?}");
+        }
+    }
+
+    #[test]
+    fn statuses_are_a_shells() {
+        for (raw, wanted) in [(0, 0), (3 << 8, 3), (255 << 8, 255), (9, 137), (15, 143), (2, 130)] {
+            assert_eq!(exit_status(ExitStatus::from_raw(raw)), wanted, "{raw}");
+        }
+    }
+}

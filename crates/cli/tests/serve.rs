@@ -1,0 +1,167 @@
+//! `softland serve` from outside: a simulator behind it, real signals, real files.
+
+mod support;
+
+use std::net::TcpStream;
+use std::path::Path;
+
+use support::server::*;
+use support::*;
+use tempfile::tempdir;
+
+/// The model that the tests ask for.
+const MODEL: &str = "claude-sonnet-5-5";
+
+#[test]
+fn an_agent_gets_through_it_what_it_gets_without() {
+    let (folder, sim) = (tempdir().unwrap(), Server::sim("reader"));
+    let gateway = Server::serve(folder.path(), &["--anthropic-base-url", &sim.url()], &[]);
+    let asked = |url: &str| {
+        let mut command = softland();
+        command.env("ANTHROPIC_API_KEY", SECRET).arg("run").arg(analyst());
+        command.args(["What did we decide about pricing?", "--base-url", url]);
+        command.args(["--model", "anthropic/claude-sonnet-5-5", "--root"]).arg(notes());
+        said_by(&mut command).status(0)
+    };
+    assert_eq!(asked(&gateway.url()).stdout, asked(&sim.url()).stdout);
+    assert_eq!(gateway.status("/healthz", &gateway.address), 200);
+    assert_eq!(gateway.status("/healthz", "evil.example"), 403);
+    gateway.signal("INT");
+    let (status, said) = gateway.ended();
+    assert_eq!(status.code(), Some(0), "{said}");
+    assert!(folder.path().join("softland.db").exists(), "the ledger is where it is by default");
+}
+
+#[test]
+fn it_says_where_it_listens_and_nothing_secret_however_much_it_logs() {
+    let (folder, sim) = (tempdir().unwrap(), Server::sim("reader"));
+    let config = format!(
+        "[upstream.anthropic]\nbase_url = \"{}/v1\"\napi_key_env = \"KEY\"\n\
+         [clients]\ntokens_env = \"TOKENS\"\n[ledger]\nurl = \"off\"\n",
+        sim.url()
+    );
+    let config = file(folder.path(), "softland.toml", &config);
+    let token = "token-2b9d7e";
+    let variables = [("KEY", SECRET), ("TOKENS", token), ("SOFTLAND_LOG", "trace")];
+    let gateway = Server::serve(folder.path(), &["--config", &config], &variables);
+    // Without a token nothing is sent on, with one the gateway's own key is.
+    assert!(rest(gateway.ask(MODEL, false)).starts_with("HTTP/1.1 401"));
+    let asked = said_by(
+        softland()
+            .env("ANTHROPIC_API_KEY", token)
+            .args(["run"])
+            .arg(analyst())
+            .args(["prices?", "--base-url", &gateway.url(), "--model"])
+            .args(["anthropic/claude-sonnet-5-5", "--root"])
+            .arg(notes()),
+    );
+    asked.status(0);
+    gateway.signal("TERM");
+    let (_, said) = gateway.ended();
+    assert!(said.contains("/v1/messages"), "requests are logged:\n{said}");
+    assert!(!said.contains(SECRET) && !said.contains(token), "{said}");
+    assert!(!folder.path().join("softland.db").exists(), "the ledger is off");
+}
+
+#[test]
+fn what_it_cannot_do_is_said_before_it_listens() {
+    let folder = tempdir().unwrap();
+    let said = |flags: &[&str]| {
+        let mut command = softland();
+        command.current_dir(folder.path()).arg("serve").args(flags).env("KEY", SECRET);
+        said_by(&mut command).status(2)
+    };
+    let config = file(
+        folder.path(),
+        "a.toml",
+        "listen = \"0.0.0.0:0\"\n[upstream.anthropic]\napi_key_env = \"KEY\"\n",
+    );
+    said(&["--config", &config])
+        .says("a.toml:1: listen: 0.0.0.0:0 can be reached from other machines")
+        .says("a.toml:3: upstream.anthropic.api_key_env; name the tokens");
+    let unset = file(folder.path(), "b.toml", "[upstream.openai]\napi_key_env = \"NOT_SET\"\n");
+    said(&["--config", &unset])
+        .says("b.toml:2: upstream.openai.api_key_env: the variable NOT_SET is not set");
+    let wrong = file(folder.path(), "c.toml", "listen = 1\n[ledger]\nurl = \"x\"\n[routes]\n");
+    said(&["--config", &wrong])
+        .says("c.toml:1: listen: must be an address")
+        .says("c.toml:3: ledger.url: must be")
+        .says("c.toml:4: routes: unknown key; did you mean `route`?");
+    said(&["--config", "none.toml"]).says("none.toml: the file does not exist");
+    said(&["--policy", "lax"]).says("no policy is named `lax`");
+    let taken = Server::sim("reader");
+    said(&["--listen", &taken.address]).says(&format!("cannot listen on {}", taken.address));
+    let loud = said_by(softland().arg("serve").env("SOFTLAND_LOG", "softland=loud")).status(2);
+    loud.says("SOFTLAND_LOG must be a level");
+}
+
+#[test]
+fn a_config_is_read_again_and_one_with_mistakes_is_not_taken() {
+    let folder = tempdir().unwrap();
+    let with = |text: &str| file(folder.path(), "softland.toml", text);
+    let config = with("[ledger]\nurl = \"off\"\n");
+    let mut gateway = Server::serve(folder.path(), &["--config", &config], &[]);
+    let port = gateway.address.rsplit(':').next().unwrap().to_owned();
+    let name = format!("gateway.example:{port}");
+    assert_eq!(gateway.status("/healthz", &name), 403);
+
+    with("allowed_hosts = [\"gateway.example\"]\n[ledger]\nurl = \"off\"\n");
+    gateway.signal("HUP");
+    gateway.until("is in force");
+    assert_eq!(gateway.status("/healthz", &name), 200);
+
+    with("allowed_host = []\n[ledger]\nurl = \"off\"\n[policy.x]\nturns_limit = -1\n");
+    gateway.signal("HUP");
+    gateway.until("softland.toml:1: allowed_host: unknown key; did you mean `allowed_hosts`?");
+    gateway.until("softland.toml:5: policy.x.turns_limit: must be a whole number");
+    gateway.until("the old settings stay");
+    assert_eq!(gateway.status("/healthz", &name), 200);
+
+    // What needs a restart is refused, too.
+    with("[ledger]\nurl = \"sqlite:other.db\"\n");
+    gateway.signal("HUP");
+    gateway.until("[ledger] url cannot change while the gateway runs");
+    assert_eq!(gateway.status("/healthz", &name), 200);
+    assert!(gateway.runs());
+}
+
+/// A gateway before a simulator that waits so long before each piece of its answer.
+fn slow(folder: &Path, pause_ms: u64) -> (Server, Server) {
+    let text = "one two three four five six seven eight nine ten";
+    let script = format!("[[turn]]\ntext = \"{text}\"\ndelta_delay_ms = {pause_ms}\n");
+    let sim = Server::sim(&file(folder, "slow.toml", &script));
+    let gateway = Server::serve(folder, &["--anthropic-base-url", &sim.url()], &[]);
+    (gateway, sim)
+}
+
+#[test]
+fn it_stops_when_the_requests_under_way_have_ended() {
+    let folder = tempdir().unwrap();
+    let (mut gateway, _sim) = slow(folder.path(), 400);
+    let mut stream = gateway.ask(MODEL, true);
+    let head = read_until(&mut stream, "message_start");
+    assert!(!head.contains("message_stop"), "too fast for this test:\n{head}");
+    gateway.signal("TERM");
+    gateway.until("stopping; requests under way may end");
+    assert!(gateway.runs());
+    let tail = rest(stream);
+    assert!(tail.contains("event: message_stop"), "the stream was cut:\n{tail}");
+    let address = gateway.address.clone();
+    let (status, said) = gateway.ended();
+    assert_eq!(status.code(), Some(0), "{said}");
+    assert!(TcpStream::connect(address).is_err(), "somebody still listens");
+}
+
+#[test]
+fn a_second_signal_does_not_wait() {
+    let folder = tempdir().unwrap();
+    let (mut gateway, _sim) = slow(folder.path(), 600_000);
+    let mut stream = gateway.ask(MODEL, true);
+    read_until(&mut stream, "message_start");
+    gateway.signal("TERM");
+    gateway.until("stopping; requests under way may end");
+    gateway.signal("TERM");
+    let (status, said) = gateway.ended();
+    assert_eq!(status.code(), Some(130), "{said}");
+    assert!(!rest(stream).contains("message_stop"), "it was cut");
+}
