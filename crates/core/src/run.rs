@@ -7,6 +7,7 @@ mod loops;
 mod round;
 
 use alloc::collections::BTreeSet;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
@@ -86,6 +87,8 @@ pub struct Run {
     displaced: Vec<Because>,
     empty_in_row: u64,
     last: Last,
+    /// The answer tool of a client that forces one, where the policy names none.
+    forced_answer: Option<String>,
     /// The next model message belongs to the same turn: it was paused, nudged, continued or
     /// refused, and the client has not spoken since.
     within_turn: bool,
@@ -121,6 +124,7 @@ impl Run {
             displaced: Vec::new(),
             empty_in_row: 0,
             last: Last::Nothing,
+            forced_answer: None,
             within_turn: false,
         };
         let facts = run.look(facts);
@@ -142,7 +146,7 @@ impl Run {
         if !self.within_turn {
             self.used.turns += 1;
         }
-        let class = classify(turn, self.policy().answer_tool.as_deref());
+        let class = classify(turn, self.answer_tool());
         self.empty_in_row = if class == Class::Empty { self.empty_in_row + 1 } else { 0 };
         self.last = match class {
             Class::Calls => Last::Unfinished,
@@ -195,6 +199,17 @@ impl Run {
     #[must_use]
     pub fn policy(&self) -> &Policy {
         &self.pinned.policy
+    }
+
+    /// The tool whose call is the answer: the policy's, or the one that the client forces. It is
+    /// never counted and never refused.
+    #[must_use]
+    pub fn answer_tool(&self) -> Option<&str> {
+        self.policy().answer_tool.as_deref().or(self.forced_answer.as_deref())
+    }
+
+    pub(crate) fn answers_by(&mut self, tool: Option<&str>) {
+        self.forced_answer = tool.map(String::from);
     }
 
     /// The record to keep for this run.

@@ -2,6 +2,7 @@
 //! live loop, the gateway and the replay of recordings all read by this.
 
 use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::addition::{Addition, AdditionKind, Place};
@@ -30,6 +31,8 @@ pub struct Transcript {
     asked: Vec<Digest>,
     /// What was used before the history was compacted, until its first message is taken.
     carried: Option<Used>,
+    /// The answer tool that the client forces.
+    answer_tool: Option<String>,
 }
 
 /// Where a message that was not taken yet will stand.
@@ -61,7 +64,7 @@ impl Transcript {
     pub fn new(role: Role, policy: Policy, records: BTreeMap<Digest, Pinned>) -> Self {
         let (run, asked) = (None, Vec::new());
         let chain = Digest::EMPTY;
-        Self { role, policy, records, chain, run, runs: 0, asked, carried: None }
+        Self { role, policy, records, chain, run, runs: 0, asked, carried: None, answer_tool: None }
     }
 
     /// Takes a user message. `facts` are given for the newest message only.
@@ -101,6 +104,12 @@ impl Transcript {
     /// Says that the history was compacted into its first message, and what was used before.
     pub fn carry(&mut self, used: Used) {
         self.carried = Some(used);
+    }
+
+    /// Says which tool's call is the answer in runs whose policy names none: one that the client
+    /// forces. To be said before anything is taken.
+    pub fn answer_by(&mut self, tool: Option<String>) {
+        self.answer_tool = tool;
     }
 
     /// Takes a turn of the model.
@@ -170,7 +179,8 @@ impl Transcript {
         let carried = self.carried.take();
         let pinned =
             known.unwrap_or_else(|| Pinned { carried, ..Pinned::new(self.policy.clone()) });
-        let run = Run::begin(pinned, self.role, facts);
+        let mut run = Run::begin(pinned, self.role, facts);
+        run.answers_by(self.answer_tool.as_deref());
         let mut step = Step { starts_run: true, ..Step::default() };
         if let Phase::Landing { because, .. } = run.phase() {
             step.additions.push(Addition {
@@ -203,7 +213,10 @@ impl Transcript {
         if run.policy().run_boundary != RunBoundary::Human || !user.results.is_empty() {
             return false;
         }
-        let spoken: Vec<_> = user.texts.iter().filter(|text| !is_machine_made(text.text)).collect();
+        // Under a forced choice a client may ask for the answer's form, as nobody did.
+        let retries = |text: &str| self.answer_tool.is_some() && tables::is_validation_retry(text);
+        let machine_made = |text: &str| is_machine_made(text) || retries(text);
+        let spoken: Vec<_> = user.texts.iter().filter(|text| !machine_made(text.text)).collect();
         if spoken.is_empty() {
             return user.media && matches!(run.last(), Last::Finished | Last::TrivialLooking);
         }

@@ -6,33 +6,33 @@
 //! [`fail`](Exchange::fail)), and take the next step; on [`Step::Done`] the turn is the client's,
 //! or the run has ended.
 
+mod behind;
 mod done;
 mod plan;
+mod unfinished;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use softland_core::models::{
-    self,
-    capability::{Capability, Nudge},
-};
+use softland_core::models::{self, capability::Capability};
 use softland_core::policy::Policy;
 use softland_core::{
     Admission, Because, Class, Digest, Ended, Facts, Failure, Here, Ladder, Next, Outcome, Pinned,
     Reason, Role, Run, Rung, Tail, Text, Transcript, classify, looks_trivial,
 };
 use softland_wire::anthropic::{
-    BlockKind, Content, End, Message, Request, RequestError, Splice, Tokens,
+    BlockKind, Content, End, Message, Request, RequestError, Role as RequestRole, Splice, Tokens,
 };
 
 use crate::anthropic::history::Fold;
-use crate::anthropic::relay::{Broken, Ended as Response, Mode, Relay, Show};
+use crate::anthropic::relay::{Ended as Response, Mode, Relay, Show};
 use crate::anthropic::{tail, turn};
 use crate::out::Out;
 use crate::remembered::{Remembered, Seen};
 
 pub use done::{Done, Pending};
+pub use unfinished::{Unfinished, Unreadable};
 
 /// What an exchange needs to know beside the request.
 #[derive(Clone, Debug)]
@@ -103,7 +103,10 @@ impl<'a> Opened<'a> {
     ) -> Self {
         let Context { role, policy, records, facts: _, capability, output_maximum } = context;
         let fallback = Pinned::new(policy.clone());
-        let fold = Fold::new(request, Transcript::new(role, policy, records), remembered);
+        let mut transcript = Transcript::new(role, policy, records);
+        transcript.answer_by(plan::forced_answer(request));
+        let remembered = (role == Role::Gateway).then_some(remembered);
+        let fold = Fold::new(request, transcript, remembered);
         Self { request, body, role, fold, capability, output_maximum, fallback }
     }
 
@@ -137,7 +140,7 @@ pub struct Exchange {
     body: Bytes,
     /// Where its newest message stands, if that is a user's.
     here: Option<Here>,
-    /// Results of the newest message, as they are now.
+    /// Results that are not remembered yet, as they are now.
     seen: Vec<(Digest, Seen)>,
     /// The lines that govern its history.
     lines: Splice,
@@ -151,6 +154,11 @@ pub struct Exchange {
     ladder: Ladder,
     /// Messages behind the governed history.
     tail: Vec<tail::Json>,
+    /// A paused turn in the tail that waits for its tool's result: which message it is, and what
+    /// it is without that call.
+    paused: Option<(usize, Option<tail::Json>)>,
+    /// The history ends in a message of the system's: another one may not follow everywhere.
+    ends_in_system: bool,
     /// How often `max_tokens` was doubled.
     grown: u32,
     nudged_bare: bool,
@@ -192,15 +200,19 @@ impl Exchange {
 
     fn open(opened: Opened<'_>, facts: Facts, out: &mut Out) -> Self {
         let Opened { request, body, role, mut fold, capability, output_maximum, fallback } = opened;
-        let (here, seen) = (fold.here(request), fold.first_sight(request));
+        let here = fold.here(request);
         let newest = fold.newest(request, &facts);
-        let Fold { transcript, splice, .. } = fold;
+        let Fold { transcript, splice, fresh, .. } = fold;
         // A history without a user message has no run: it is passed on as it is.
         let (key, run, records) = transcript.into_parts();
         let run = run.unwrap_or_else(|| Run::unlimited(fallback, role));
         let ids = if role == Role::Engine { call_ids(request) } else { BTreeSet::new() };
-        let answer_tool = plan::answer_tool(request, run.policy());
-        let setting = plan::setting(request, &run, &capability, &facts, answer_tool.as_deref());
+        let answer_tool = run.answer_tool().map(str::to_owned);
+        let mut setting = plan::setting(request, &run, &capability, &facts, answer_tool.as_deref());
+        // A turn that the client lets go on has no place for what comes behind a user's message.
+        setting.repairs &= role == Role::Engine || here.is_some();
+        let ends_in_system =
+            request.messages.list.last().is_some_and(|m| m.role == RequestRole::System);
         let (streams, asked) = (request.stream, request.max_tokens.map(|max| max.value));
         let phase = if run.policy().observes() { &softland_core::Phase::Open } else { run.phase() };
         let mut ladder = Ladder::new(setting, phase);
@@ -214,7 +226,7 @@ impl Exchange {
             output_maximum,
             body,
             here,
-            seen,
+            seen: fresh.unwrap_or_default(),
             lines: splice,
             asked,
             key,
@@ -223,6 +235,8 @@ impl Exchange {
             facts,
             ladder,
             tail: Vec::new(),
+            paused: None,
+            ends_in_system,
             grown: 0,
             nudged_bare: false,
             answer_tool,
@@ -346,12 +360,17 @@ impl Exchange {
     }
 
     /// A limit that the transcript does not show was reached while the request was under way, and
-    /// the request was given up for it: the run lands.
+    /// the request was given up for it: the run lands. Behind a call that the client was shown
+    /// nothing can follow: the run has failed then, and its message breaks off.
     pub fn expire(&mut self, because: Because, out: &mut Out) {
         if self.done.is_some() {
             return;
         }
-        let next = self.ladder.expired(because);
+        let next = if self.relay.is_stuck() {
+            Next::End { ended: Ended::by(Outcome::Failed, &because, None), local: false }
+        } else {
+            self.ladder.expired(because)
+        };
         self.follow(next, None, out);
     }
 
@@ -431,58 +450,6 @@ impl Exchange {
         }
     }
 
-    /// Adds the tail for the next request.
-    fn extend(&mut self, tail: &Tail, out: &mut Out) {
-        if let Tail::Expire(because) = tail {
-            self.tail.extend(tail::expired(because));
-            plan::tell_ask(because, out);
-        }
-        let Some(message) = self.newest.take() else { return };
-        match tail {
-            Tail::Keep | Tail::Expire(_) => {}
-            Tail::Refuse(because) => self.tail.extend(tail::refusal(&message, because)),
-            Tail::ToolRefuse => {
-                let calls: Vec<_> = turn::calls(&message.blocks).map(|(call, _)| call).collect();
-                let admissions = self.run.admit(&calls);
-                self.tail.extend(tail::tool_refusal(&message, &admissions));
-                plan::tell_rung(Rung::Refuse, None, out);
-            }
-            Tail::Nudge(because) => self.nudge(&message, because, out),
-            Tail::Continue => {
-                self.pieces.push_str(&turn::text(&tail::kept(&message, false)));
-                self.tail.extend(tail::go_on(&message));
-            }
-            Tail::Resume => {
-                self.pieces.push_str(&turn::text(&message.blocks));
-                let blocks = tail::kept(&message, false);
-                if !blocks.is_empty() {
-                    self.tail.push(tail::assistant(&blocks));
-                }
-            }
-        }
-    }
-
-    fn nudge(&mut self, message: &Message, because: &Because, out: &mut Out) {
-        let mut form = self.nudge_form(message);
-        // Two system messages in a row are not accepted everywhere; the pair is.
-        if form == Nudge::MidSystem && !self.tail.is_empty() {
-            form = Nudge::Pair;
-        }
-        self.nudged_bare |= form == Nudge::BareUser;
-        self.tail.extend(tail::nudge(message, form));
-        plan::tell_empty(self.run.used().turns + 1, because, out);
-    }
-
-    fn nudge_form(&self, message: &Message) -> Nudge {
-        let has_thinking = turn::finished(message).hidden;
-        self.capability.nudge(plan::thinking(&self.body), has_thinking)
-    }
-
-    /// The bare user message comes once: a second one would merge with it.
-    fn is_bare_again(&self, message: &Message) -> bool {
-        self.nudged_bare && self.nudge_form(message) == Nudge::BareUser
-    }
-
     /// How the next response is shown.
     fn mode(&self) -> Mode {
         if self.ladder.landing().is_some() {
@@ -512,60 +479,12 @@ impl Exchange {
     }
 
     fn end(&mut self, end: Next, class: Option<Class>, out: &mut Out) -> Done {
+        if self.paused.is_some() && !self.newest.as_ref().is_some_and(tail::resolves) {
+            self.close_pause();
+        }
         done::finish(self, end, class, out)
     }
 }
-
-/// A stream or a body that is no response.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unreadable(Broken);
-
-impl std::fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.0 {
-            Broken::Sse(error) => write!(f, "the provider's stream cannot be read: {error}"),
-            Broken::Assemble(error) => write!(f, "the provider's stream is too much: {error}"),
-            Broken::Json(error) => write!(f, "the provider's answer cannot be read: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for Unreadable {}
-
-/// Why a response did not come to its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unfinished {
-    /// The stream was cut.
-    Cut,
-    /// What came is no stream of the protocol's.
-    Foreign,
-    /// The provider sent an error in the middle of it.
-    Error {
-        /// Its type.
-        kind: String,
-        /// Its message.
-        message: String,
-    },
-    /// It cannot be read.
-    Unreadable(Unreadable),
-}
-
-impl std::fmt::Display for Unfinished {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Cut => f.write_str("the provider's stream was cut before its end"),
-            Self::Foreign => f.write_str(
-                "what came is no stream of Anthropic's Messages API: none of its events is in it",
-            ),
-            Self::Error { kind, message } => {
-                write!(f, "the provider ended its stream with an error: {kind}: {message}")
-            }
-            Self::Unreadable(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for Unfinished {}
 
 /// Every call id of a history.
 fn call_ids(request: &Request<'_>) -> BTreeSet<String> {

@@ -11,6 +11,17 @@ pub struct Out {
     pub bytes: Vec<u8>,
     /// What happened, in block order.
     pub events: Vec<Event>,
+    /// Whether nobody reads along: what the bytes show is not told as events, too.
+    pub quiet: bool,
+}
+
+impl Out {
+    /// For a caller that hands on the bytes, and reads only what they do not show: signals,
+    /// interventions, usage.
+    #[must_use]
+    pub fn quiet() -> Self {
+        Self { quiet: true, ..Self::default() }
+    }
 }
 
 /// Something to show, in the order of the blocks.

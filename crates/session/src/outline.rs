@@ -52,26 +52,27 @@ impl Outline {
         let mut chain = Digest::EMPTY;
         for message in list {
             match message.role {
-                Role::User => {
-                    let digest = digest(request, message);
-                    if chain == Digest::EMPTY {
-                        outline.first = digest;
-                        outline.summary = is_summary(message);
-                    }
-                    chain = chain.then(Digest::of(b"user")).then(digest);
+                Role::User if chain == Digest::EMPTY => {
+                    outline.first = digest(request, message);
+                    outline.summary = is_summary(message);
                 }
                 Role::Assistant => {
                     let calls = telling(ids(message));
                     outline.answered.push(Answered { before: chain, calls });
-                    chain = chain.then(Digest::of(b"assistant")).then(digest(request, message));
                 }
-                // A client may write these anew each time.
-                Role::System | Role::Other => {}
+                Role::User | Role::System | Role::Other => {}
             }
+            chain = link(chain, request, message);
             outline.look(message);
         }
         outline.here = chain;
         outline
+    }
+
+    /// The digest of all messages before this one.
+    pub(crate) fn before(request: &Request<'_>, message: &RequestMessage<'_>) -> Digest {
+        let before = request.messages.list.iter().take_while(|m| m.span != message.span);
+        before.fold(Digest::EMPTY, |chain, message| link(chain, request, message))
     }
 
     /// What a response's calls will be known by in later histories.
@@ -118,6 +119,17 @@ impl Outline {
             }
         }
     }
+}
+
+/// The digest of the messages so far, with one more.
+fn link(chain: Digest, request: &Request<'_>, message: &RequestMessage<'_>) -> Digest {
+    let role = match message.role {
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        // A client may write these anew each time.
+        Role::System | Role::Other => return chain,
+    };
+    chain.then(Digest::of(role.as_bytes())).then(digest(request, message))
 }
 
 /// The digest of a message, whatever the order of its blocks.

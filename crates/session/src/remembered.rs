@@ -27,6 +27,9 @@ pub struct KeptTail {
     pub shown: String,
     /// The tail's messages, JSON objects with commas between.
     pub messages: String,
+    /// The digest of the client's messages before it, its own edits of them included: thinking in
+    /// the tail is signed over them.
+    pub before: Digest,
 }
 
 /// A tool result's identity at first sight.

@@ -56,22 +56,38 @@ const MUST_MEET: &[&str] = &[
     "outcome failed",
     "resent",
     "went on",
+    "forked",
+    "rewound",
+    "compacted",
+    "cleared",
+    "reordered",
+    "expired",
+    "emptied",
+    "prefix kept",
+    "prefix kept but for its writing",
+    "tail kept",
+    "behind a tail",
     "model unlisted",
 ];
 
 regressions! {
     ADVERSARY,
+    answer_behind_a_call_behind_a_nudge,
     batch_none_behind_a_nudge,
     call_shown_before_a_nudged_request_is_cut,
+    cut_call_before_a_compaction,
     error_behind_the_end,
     half_a_frame_before_a_local_answer,
     half_a_frame_before_the_next_rung,
     money_gone_behind_signed_thinking,
     money_gone_when_a_request_is_resent,
+    note_at_the_end_of_a_text_that_becomes_a_string,
     nudged_answer_tool_with_thinking,
     nudged_answer_with_thinking,
     open_call_when_a_nudged_request_fails,
     open_thinking_when_a_rung_fails,
+    results_cleared_that_were_never_the_newest,
+    time_over_behind_a_call,
     time_over_when_a_request_is_resent,
     tokens_gone_when_a_request_is_resent,
 }
@@ -85,41 +101,61 @@ fn generate(seed: u64) -> Case {
     let mut dice = Dice::new(seed ^ 0xc11e_4700);
     let turns = hostile::script(&mut dice);
     let (model, rules_of) = hostile::model(&mut dice);
-    let manner = hostile::manner(&mut dice, REQUESTS);
+    let mut manner = hostile::manner(&mut dice, REQUESTS);
     let mode = if dice.chance(5) { Mode::Observe } else { Mode::Enforce };
     let ask = |text: &str, dice: &mut Dice| {
         Ask::Say(text.to_owned(), Box::new(Policy { mode, ..hostile::policy(dice) }))
     };
     let mut asks = vec![ask("What is it?", &mut dice)];
     while asks.len() < ASKS {
-        asks.push(match dice.roll(4) {
+        asks.push(match dice.roll(5) {
             0 => break,
             1 => Ask::Remind("go on".to_owned()),
+            2 => match ask("Or this?", &mut dice) {
+                Ask::Say(text, policy) => Ask::Fork(dice.roll(2), text, policy),
+                other => other,
+            },
             _ => {
                 let text = dice.pick(&["And then?", "Why?", "What else?"]);
                 ask(text, &mut dice)
             }
         });
     }
+    hostile::ways(&mut dice, &mut manner, REQUESTS);
     let (about, meets) = (String::new(), Vec::new());
     Case { about, meets, model, rules_of, manner, asks, turns }.with_own_ids()
 }
 
+/// Every request is handled by a gateway that is made anew and has its store; and in a second run of
+/// the case the store is lost on the way, too.
 fn drive(case: &Case) -> Met {
+    let mut met = drive_one(case, None);
+    if case.manner.emptied.is_some() {
+        met.extend(drive_one(case, case.manner.emptied));
+    }
+    met
+}
+
+fn drive_one(case: &Case, emptied: Option<u64>) -> Met {
     let mut client = Client::new(case);
     let mut asks = case.asks.iter();
     client.ask(asks.next().unwrap());
-    let mut executed = 0;
     for request in 0..REQUESTS {
-        let policy = client.pinned_policy();
-        client.vain = case.manner.vain.get(&request).copied().unwrap_or(0);
+        if emptied == Some(request) {
+            client.empty_store();
+        }
+        let policy = client.history.run().policy.clone();
+        let (calls, chars) = client.history.used(0);
         let reply = client.turn();
         if tells() {
             println!("{policy:?}\n{reply:?}");
         }
         check_reply(&client, &reply);
-        check_limits(&policy, executed, &reply);
-        check_refused(case, &client, &reply);
+        check_limits(&policy, calls, &reply);
+        check_refused(case, &mut client, &reply);
+        // How long a cleared result was is known to the store alone.
+        let chars = if client.blind { reply.used.1 } else { chars };
+        assert_eq!(reply.used, (calls, chars), "calls and characters are counted: {reply:#?}");
         let most = Ladder::most_requests(&policy) as usize;
         assert!(reply.upstream.len() <= most, "{} requests", reply.upstream.len());
         match reply.outcome {
@@ -127,29 +163,22 @@ fn drive(case: &Case) -> Met {
             Some(_) if reply.stop == "refusal" => break,
             Some(_) => {
                 client.adopt(&reply);
-                executed = 0;
-                let Some(ask) = asks.next().filter(|_| !client.tainted) else { break };
+                let Some(ask) = asks.next() else { break };
                 client.ask(ask);
             }
             // Passed on as it was: cut, paused, silent. The client ends.
             None if reply.calls.is_empty() => break,
+            // The response is lost on the way, and the request is sent again.
+            None if case.manner.lost.contains(&request) => client.resent(),
             None => {
-                executed += reply.counted_calls(&policy);
-                if client.tainted {
-                    break;
-                }
-                if case.manner.lost.contains(&request) {
-                    // The response is lost on the way, and the request is sent again.
-                    executed -= reply.counted_calls(&policy);
-                    client.resent();
-                    continue;
-                }
                 client.adopt(&reply);
                 client.run_tools(&reply);
+                if let Some(made) = case.manner.moves.get(&(request + 1)) {
+                    client.make(*made);
+                }
             }
         }
     }
-    client.check_prefixes();
     if case.rules_of.is_some() {
         client.seen.insert("model unlisted".to_owned());
     }
@@ -157,24 +186,31 @@ fn drive(case: &Case) -> Met {
 }
 
 /// Where the tables list the model, the provider refuses nothing; where they do not, no rung is
-/// refused twice, and what is no rung is not refused either.
-fn check_refused(case: &Case, client: &Client, reply: &Reply) {
-    let refused = &reply.refused;
+/// refused twice, and what is no rung is not refused either. Where the store was lost, thinking that
+/// cannot be verified may be refused, and nothing else.
+fn check_refused(case: &Case, client: &mut Client, reply: &Reply) {
+    let mut refused = reply.refused.clone();
+    if client.emptied && !case.manner.unbound {
+        refused.retain(|(_, why)| !why.contains("bound to a different conversation"));
+        if refused.len() < reply.refused.len() {
+            client.seen.insert("refused for a lost store".to_owned());
+        }
+    }
     if refused.is_empty() {
         return;
     }
-    let why = client.sim.stats().refusals;
-    assert!(case.rules_of.is_some(), "refused: {why:?}");
-    for rung in refused {
+    assert!(case.rules_of.is_some(), "refused: {refused:?}");
+    for (rung, why) in &refused {
         assert!(rung.is_some(), "refused, and no rung: {why:?}");
-        let same = refused.iter().filter(|other| *other == rung).count();
+        let same = refused.iter().filter(|(other, _)| other == rung).count();
         assert!(same == 1, "{rung:?} refused twice: {why:?}");
     }
 }
 
 /// No more calls reach the client than are allowed, and none of a run that its limit ended.
 fn check_limits(policy: &Policy, before: u64, reply: &Reply) {
-    if policy.mode == Mode::Observe {
+    // A run that failed behind a call broke off.
+    if policy.mode == Mode::Observe || reply.outcome == Some(Outcome::Failed) {
         return;
     }
     let calls = reply.counted_calls(policy);
@@ -188,13 +224,19 @@ fn check_limits(policy: &Policy, before: u64, reply: &Reply) {
 
 /// One valid message: blocks in order, each closed, nothing blank, the stop reason true.
 fn check_reply(client: &Client, reply: &Reply) {
-    if client.policy.mode == Mode::Observe {
-        for body in &reply.upstream {
-            assert_eq!(*body, reply.sent, "what only observes leaves the bytes alone");
-        }
+    if client.history.runs.last().unwrap().policy.mode == Mode::Observe {
+        // What was done to earlier runs of the conversation stays.
+        let alone = client.history.runs.iter().all(|run| run.policy.mode == Mode::Observe);
+        let bytes = if alone { &reply.sent } else { &reply.governed };
+        assert!(
+            reply.upstream.iter().all(|body| body == bytes),
+            "what only observes changes nothing"
+        );
         return;
     }
     if reply.outcome == Some(Outcome::Failed) {
+        // Unless the limit came behind the end.
+        assert!(!reply.whole || reply.at_limit, "what failed does not end: {reply:#?}");
         return;
     }
     assert!(reply.whole, "the message came to its end: {reply:#?}");

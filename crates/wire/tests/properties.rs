@@ -215,7 +215,10 @@ fn edited(mut request: Value, line: &str) -> Value {
                 for block in blocks.iter_mut().filter(|b| b["type"] == "tool_result") {
                     edit_result(block, line);
                 }
-                blocks.push(text_block.clone());
+                match blocks.last_mut().filter(|last| last["type"] == "text") {
+                    Some(last) => last["text"] = with_line(last["text"].as_str().unwrap(), line),
+                    None => blocks.push(text_block.clone()),
+                }
             }
             other => panic!("{other}"),
         }

@@ -57,7 +57,7 @@ impl Run {
 
     /// A call by itself: is it the answer, is its tool or the run at a limit?
     fn alone<'c>(&self, call: &Call<'c>, by_tool: &mut BTreeMap<&'c str, u64>) -> Admission {
-        if is_answer_tool(call.name, self.policy().answer_tool.as_deref()) {
+        if is_answer_tool(call.name, self.answer_tool()) {
             return Admission::Answer;
         }
         if call.server {

@@ -52,7 +52,7 @@ impl OpenRound {
         let calls = turn.calls.get(..turn.calls.len().saturating_sub(cut)).unwrap_or(&[]);
         let admissions = match run.role {
             Role::Engine => run.admit(calls),
-            Role::Gateway => calls.iter().map(|call| was_run(call, run.policy())).collect(),
+            Role::Gateway => calls.iter().map(|call| was_run(call, run.answer_tool())).collect(),
         };
         let calls_before = run.used.calls;
         let calls: Vec<_> = calls
@@ -147,8 +147,8 @@ fn kind(call: &Call<'_>, policy: &Policy) -> Option<LoopKind> {
 }
 
 /// In somebody else's history every call was run but for the answer.
-fn was_run(call: &Call<'_>, policy: &Policy) -> Admission {
-    if is_answer_tool(call.name, policy.answer_tool.as_deref()) {
+fn was_run(call: &Call<'_>, answer_tool: Option<&str>) -> Admission {
+    if is_answer_tool(call.name, answer_tool) {
         Admission::Answer
     } else if call.server {
         Admission::Server

@@ -14,6 +14,8 @@ use softland_wire::anthropic::{
 };
 use softland_wire::json::{Span, Str};
 
+use super::tail;
+use crate::outline::Outline;
 use crate::remembered::{KeptTail, Remembered, Seen, place_of};
 
 /// Bytes of a result's text that are looked at for exit codes, at each end.
@@ -27,25 +29,29 @@ pub(crate) struct Fold {
     pub(crate) transcript: Transcript,
     /// The lines, as edits; none of them where the run's policy only observes.
     pub(crate) splice: Splice,
-    /// What was remembered of results that the client has cleared since.
+    /// What was remembered of results, for those that the client has cleared since.
     results: BTreeMap<Digest, Seen>,
+    /// Results that are not remembered yet; `None` where nobody remembers.
+    pub(crate) fresh: Option<Vec<(Digest, Seen)>>,
     /// The newest message's index, if it is a user's: facts hold for it.
     open: Option<usize>,
 }
 
 impl Fold {
-    /// Folds a request's messages but the newest, if that is a user's.
+    /// Folds a request's messages but the newest, if that is a user's. `remembered` is `None` where
+    /// there is nobody to remember anything.
     pub(crate) fn new(
         request: &Request<'_>,
         transcript: Transcript,
-        remembered: Remembered,
+        remembered: Option<Remembered>,
     ) -> Self {
         let list = &request.messages.list;
         // What a client puts behind its user's message as the system's changes nothing of that.
         let newest = list.iter().rposition(|m| matches!(m.role, Role::User | Role::Assistant));
         let open = newest.filter(|at| list.get(*at).is_some_and(|m| m.role == Role::User));
-        let Remembered { tails, results, carried } = remembered;
-        let mut fold = Self { transcript, splice: Splice::new(), results, open };
+        let fresh = remembered.as_ref().map(|_| Vec::new());
+        let Remembered { tails, results, carried } = remembered.unwrap_or_default();
+        let mut fold = Self { transcript, splice: Splice::new(), results, fresh, open };
         if let Some(used) = carried {
             fold.transcript.carry(used);
         }
@@ -55,7 +61,7 @@ impl Fold {
                     fold.user(message, None);
                 }
                 Role::Assistant => {
-                    fold.repair(message, &tails);
+                    fold.repair(request, message, &tails);
                     assistant(request, message, &mut fold.transcript);
                 }
                 Role::System | Role::Other => {}
@@ -71,18 +77,6 @@ impl Fold {
         Some(with_user(message, &self.results, place, |user| self.transcript.here(user)))
     }
 
-    /// What is worth remembering of the newest message's results.
-    pub(crate) fn first_sight(&self, request: &Request<'_>) -> Vec<(Digest, Seen)> {
-        let message = self.open.and_then(|at| request.messages.list.get(at));
-        let place = self.transcript.place();
-        let Some(message) = message else { return Vec::new() };
-        with_user(message, &self.results, place, |user| {
-            let fresh = user.results.iter().filter(|result| !result.cleared);
-            let seen = |r: &ToolResult<'_>| Seen { digest: r.digest, chars: r.chars };
-            fresh.map(|result| (place_of(place, result.id), seen(result))).collect()
-        })
-    }
-
     /// Folds the newest message with the facts that hold for it.
     pub(crate) fn newest(&mut self, request: &Request<'_>, facts: &Facts) -> Step {
         let message = self.open.and_then(|at| request.messages.list.get(at));
@@ -91,8 +85,19 @@ impl Fold {
 
     fn user(&mut self, message: &RequestMessage<'_>, facts: Option<&Facts>) -> Step {
         let place = self.transcript.place();
-        let transcript = &mut self.transcript;
-        let step = with_user(message, &self.results, place, |user| transcript.user(user, facts));
+        let (transcript, known) = (&mut self.transcript, &self.results);
+        let mut fresh = self.fresh.as_mut();
+        let step = with_user(message, known, place, |user| {
+            for result in user.results.iter().filter(|result| !result.cleared) {
+                let Some(fresh) = &mut fresh else { break };
+                let (place, ToolResult { digest, chars, .. }) =
+                    (place_of(place, result.id), *result);
+                if !known.contains_key(&place) {
+                    fresh.push((place, Seen { digest, chars }));
+                }
+            }
+            transcript.user(user, facts)
+        });
         if self.transcript.run().is_some_and(|run| !run.policy().observes()) {
             add_lines(&mut self.splice, message, &step);
         }
@@ -100,7 +105,13 @@ impl Fold {
     }
 
     /// Puts a tail back that this turn stands behind, and what was shown before it back into it.
-    fn repair(&mut self, message: &RequestMessage<'_>, tails: &BTreeMap<Digest, KeptTail>) {
+    /// Where the client has edited what stands before it, thinking in the tail is left out.
+    fn repair(
+        &mut self,
+        request: &Request<'_>,
+        message: &RequestMessage<'_>,
+        tails: &BTreeMap<Digest, KeptTail>,
+    ) {
         if tails.is_empty() {
             return;
         }
@@ -115,17 +126,32 @@ impl Fold {
         if observes {
             return;
         }
-        let mut inserted = tail.messages.clone().into_bytes();
+        let (shown, thinks) = still_shown(&tail.shown, blocks);
+        let thinks = thinks && Outline::before(request, message) == tail.before;
+        let bare = if thinks { None } else { tail::without_thinking(&tail.messages) };
+        let mut inserted = bare.unwrap_or_else(|| tail.messages.clone()).into_bytes();
         inserted.push(b',');
         self.splice.insert(message.span.start, inserted);
-        let shown = blocks.iter().zip(tail.shown.bytes());
-        let shown = shown.take_while(|(block, kind)| letter(&block.kind) == *kind).count();
-        if let (Some(first), Some(next)) = (blocks.first(), blocks.get(shown)) {
-            if shown > 0 {
-                self.splice.replace(Span::new(first.span.start, next.span.start), Vec::new());
-            }
+        if let (Some(first), Some(next)) = (blocks.first(), blocks.get(shown))
+            && shown > 0
+        {
+            self.splice.replace(Span::new(first.span.start, next.span.start), Vec::new());
         }
     }
+}
+
+/// How many of a turn's blocks were shown before its tail, and whether their thinking is still
+/// among them: clients drop thinking, and then none of that time may go back.
+fn still_shown(letters: &str, blocks: &[RequestBlock<'_>]) -> (usize, bool) {
+    let (mut shown, mut thinks) = (0, true);
+    for kind in letters.bytes() {
+        match blocks.get(shown) {
+            Some(block) if letter(&block.kind) == kind => shown += 1,
+            _ if kind == b'k' => thinks = false,
+            _ => break,
+        }
+    }
+    (shown, thinks)
 }
 
 /// The letter of a block's kind in [`KeptTail::shown`].

@@ -72,6 +72,8 @@ pub(crate) struct Relay {
     /// Bytes of the response under way, and whether an event of the protocol's was among them.
     received: usize,
     known: bool,
+    /// Whether its message has ended.
+    over: bool,
 }
 
 /// A response that has ended.
@@ -101,6 +103,7 @@ impl Relay {
             role,
             received: 0,
             known: false,
+            over: false,
         }
     }
 
@@ -118,6 +121,7 @@ impl Relay {
         self.names.clear();
         self.received = 0;
         self.known = false;
+        self.over = false;
     }
 
     /// Takes bytes of an upstream stream.
@@ -147,6 +151,8 @@ impl Relay {
                 self.closing.extend_from_slice(frame.raw);
                 return Ok(());
             }
+            // What is held is not to be seen, and no event that could be shown later.
+            _ if matches!(self.mode, Mode::Held { .. }) && !frame.data.is_empty() => return Ok(()),
             _ => {
                 self.client.pass(frame.raw, out);
                 return Ok(());
@@ -176,7 +182,7 @@ impl Relay {
         let BlockStartKind::ToolUse { name, server, .. } = block.kind else { return false };
         self.names.push((String::new(), name.unescape().into_owned(), server));
         // The answer tool's call waits for the verdict, as text does.
-        let answers = self.run.policy().answer_tool.as_deref() == Some(&*name.unescape());
+        let answers = self.run.answer_tool() == Some(&*name.unescape());
         let passes = !server && !answers && (self.role == Role::Engine || self.last_passes());
         if passes {
             self.names.clear();
@@ -203,16 +209,19 @@ impl Relay {
     fn live(&mut self, event: &Wire<'_>, raw: &[u8], out: &mut Out) {
         match event {
             Wire::MessageStart(start) => self.client.head(start, raw, out),
-            Wire::MessageDelta(_) | Wire::MessageStop => self.closing.extend_from_slice(raw),
-            // An error ends the message in the place of these; behind them it is of no message.
-            Wire::Error { .. } if !self.closing.is_empty() => {}
-            Wire::Error { .. } => self.closing.extend_from_slice(raw),
+            // Behind its end nothing is of the message.
+            Wire::MessageDelta(_) | Wire::MessageStop | Wire::Error { .. } if self.over => {}
+            Wire::MessageDelta(_) | Wire::MessageStop | Wire::Error { .. } => {
+                self.over = !matches!(event, Wire::MessageDelta(_));
+                self.closing.extend_from_slice(raw);
+            }
             Wire::BlockStart { index, block } => {
                 let slot = self.open(block.kind);
                 self.by_index.insert(*index, self.slots.len());
                 self.slots.push(slot);
                 self.in_block(*index, event, raw, out);
             }
+            Wire::Ping if self.slots.last_mut().is_some_and(|slot| slot.hold_ping(raw)) => {}
             Wire::Ping | Wire::Unknown { .. } => self.client.pass(raw, out),
             _ => {
                 if let Some(index) = event.index() {
@@ -360,6 +369,11 @@ impl Relay {
     /// block of thinking, without its signature.
     pub(crate) fn is_stuck(&self) -> bool {
         self.client.is_stuck()
+    }
+
+    /// Whether the newest response was shown as it came, if only from its first call on.
+    pub(crate) fn is_live(&self) -> bool {
+        matches!(self.mode, Mode::Live { .. })
     }
 
     /// What the response under way has cost so far.

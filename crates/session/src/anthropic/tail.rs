@@ -3,8 +3,10 @@
 use softland_core::lines;
 use softland_core::models::capability::Nudge;
 use softland_core::{Admission, Because, Text};
-use softland_wire::anthropic::{Block, Message, respond};
-use softland_wire::json::write_str;
+use softland_wire::anthropic::{
+    Block, BlockKind, Content, Message, Request, RequestBlock, RequestMessage, Splice, respond,
+};
+use softland_wire::json::{Span, write_str};
 
 use super::turn;
 
@@ -23,6 +25,88 @@ pub(crate) fn kept(message: &Message, cut_call: bool) -> Vec<Block> {
         _ => true,
     });
     blocks
+}
+
+/// The same without the calls of the provider's tools that have no result: only the turn itself
+/// may go on behind such a call, no text.
+pub(crate) fn closed(mut blocks: Vec<Block>) -> Vec<Block> {
+    let mut results = blocks.iter().filter(|block| is_result(block)).count();
+    blocks.retain(|block| match block {
+        Block::ToolUse { server: true, .. } if results == 0 => false,
+        Block::ToolUse { server: true, .. } => {
+            results -= 1;
+            true
+        }
+        _ => true,
+    });
+    blocks
+}
+
+/// Whether a response goes on with the result of a call that was left open.
+pub(crate) fn resolves(message: &Message) -> bool {
+    matches!(message.blocks.iter().find(|b| !is_thinking(b)), Some(block) if is_result(block))
+}
+
+fn is_result(block: &Block) -> bool {
+    matches!(block, Block::Other { kind, .. } if kind.ends_with("_tool_result"))
+}
+
+fn is_thinking(block: &Block) -> bool {
+    matches!(block, Block::Thinking { .. } | Block::Redacted { .. })
+}
+
+/// Closes a history that ends in the model's turn, for a text behind it.
+pub(crate) fn close_history(splice: &mut Splice, request: &Request<'_>) {
+    let Some((message, before)) = request.messages.list.split_last() else { return };
+    let Content::Blocks { blocks, .. } = &message.content else { return };
+    let ends = |block: &RequestBlock<'_>| matches!(block.kind, BlockKind::Other { kind } if kind.unescape().ends_with("_tool_result"));
+    let mut results = blocks.iter().filter(|block| ends(block)).count();
+    let keeps = |block: &RequestBlock<'_>| match block.kind {
+        BlockKind::ToolUse { server: true, .. } => {
+            let answered = results > 0;
+            results = results.saturating_sub(1);
+            answered
+        }
+        _ => true,
+    };
+    if !keep_blocks(splice, request.text, message, keeps)
+        && let Some(before) = before.last()
+    {
+        splice.replace(Span::new(before.span.end, message.span.end), Vec::new());
+    }
+}
+
+/// Messages without their thinking; `None` where they cannot be read.
+pub(crate) fn without_thinking(messages: &str) -> Option<String> {
+    const HEAD: &str = r#"{"model":"","messages":["#;
+    let body = [HEAD, messages, "]}"].concat();
+    let request = Request::scan(body.as_bytes()).ok()?;
+    let mut splice = Splice::new();
+    for message in &request.messages.list {
+        let speaks = |block: &RequestBlock<'_>| {
+            !matches!(block.kind, BlockKind::Thinking | BlockKind::RedactedThinking)
+        };
+        keep_blocks(&mut splice, request.text, message, speaks);
+    }
+    let edited = String::from_utf8(splice.apply(body.as_bytes()).ok()?).ok()?;
+    Some(edited.strip_prefix(HEAD)?.strip_suffix("]}")?.to_owned())
+}
+
+/// Leaves the other blocks of a message out; false, and no edit, where none would be left.
+fn keep_blocks(
+    splice: &mut Splice,
+    text: &str,
+    message: &RequestMessage<'_>,
+    keeps: impl FnMut(&RequestBlock<'_>) -> bool,
+) -> bool {
+    let Content::Blocks { span, blocks } = &message.content else { return true };
+    let mut keeps = keeps;
+    let kept: Vec<&str> =
+        blocks.iter().filter(|block| keeps(block)).map(|block| block.span.of(text)).collect();
+    if kept.len() != blocks.len() && !kept.is_empty() {
+        splice.replace(*span, format!("[{}]", kept.join(",")));
+    }
+    !kept.is_empty()
 }
 
 /// An assistant message.
@@ -95,7 +179,7 @@ pub(crate) fn nudge(message: &Message, form: Nudge) -> Vec<Json> {
         Nudge::BareUser => vec![said("user", lines::NUDGE)],
         Nudge::Pair => {
             let mut blocks = kept(message, false);
-            blocks.retain(|b| matches!(b, Block::Thinking { .. } | Block::Redacted { .. }));
+            blocks.retain(is_thinking);
             blocks
                 .push(Block::Text { text: lines::NO_ANSWER.to_owned(), extra: Default::default() });
             vec![assistant(&blocks), said("user", lines::NUDGE)]

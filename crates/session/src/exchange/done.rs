@@ -12,6 +12,7 @@ use super::Exchange;
 use crate::anthropic::{tail, turn};
 use crate::local;
 use crate::out::{Event, Intervention, Out};
+use crate::outline::Outline;
 use crate::remembered::{KeptTail, Seen, place_of};
 
 /// A call that is the client's to run, or to answer.
@@ -54,7 +55,7 @@ pub struct Done {
     pub vain: bool,
     /// In a gateway: the tail that this turn's calls stand behind, to be remembered.
     pub tail: Option<(Digest, KeptTail)>,
-    /// Results of the newest message as they were now, to be remembered.
+    /// In a gateway: results that were not remembered, as they were now, to be remembered.
     pub seen: Vec<(Digest, Seen)>,
 }
 
@@ -117,7 +118,12 @@ fn remaining(exchange: &Exchange) -> BTreeMap<String, Limit> {
 }
 
 fn take_turn(exchange: &Exchange, message: &Message, class: Option<Class>, done: &mut Done) {
-    let blocks = tail::kept(message, turn::cut_call(message));
+    // Whoever runs the tools elsewhere was shown a call that was cut, and has it in its history.
+    let cut = exchange.role == Role::Engine && turn::cut_call(message);
+    let mut blocks = tail::kept(message, cut);
+    if done.ended.is_some() {
+        blocks = tail::closed(blocks);
+    }
     if !blocks.is_empty() {
         done.messages.push(tail::assistant(&blocks));
     }
@@ -151,13 +157,20 @@ fn kept_tail(exchange: &Exchange, done: &Done) -> Option<(Digest, KeptTail)> {
     })?;
     // The turn itself is the last of these.
     let (_, tail) = done.messages.split_last()?;
-    if exchange.role != Role::Gateway || tail.is_empty() || done.ended.is_some() {
+    if exchange.role != Role::Gateway || tail.is_empty() {
+        return None;
+    }
+    // An end that came behind a call which had passed: what stood before it was shown with it.
+    let passed = exchange.ladder.landing().is_none() && exchange.relay.is_live();
+    if done.ended.is_some() && !passed {
         return None;
     }
     // They were written from text.
     let messages = String::from_utf8(tail.join(b",".as_slice())).ok()?;
     let shown = exchange.relay.shown_before();
-    Some((place_of(exchange.here?.place, &first.id), KeptTail { shown, messages }))
+    // It was scanned when the exchange began.
+    let before = Outline::of(&Request::scan(&exchange.body).ok()?).here;
+    Some((place_of(exchange.here?.place, &first.id), KeptTail { shown, messages, before }))
 }
 
 /// The answer tool's input: its one text member, or the whole.

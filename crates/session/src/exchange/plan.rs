@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use softland_core::models::capability::{Capability, Thinking};
-use softland_core::policy::{Batch, Policy};
+use softland_core::policy::Batch;
 use softland_core::{
     Because, Class, Facts, Next, Role, Run, Rung, Setting, Signal, SignalKind, Step,
     known_answer_tool,
@@ -13,11 +13,8 @@ use softland_wire::json::write_str;
 use super::Exchange;
 use crate::out::{Event, Intervention, Out};
 
-/// The tool whose call is the answer: the policy's, or the one the client forces.
-pub(super) fn answer_tool(request: &Request<'_>, policy: &Policy) -> Option<String> {
-    if let Some(tool) = &policy.answer_tool {
-        return Some(tool.clone());
-    }
+/// The answer tool that the client forces, by a name that is known for one.
+pub(crate) fn forced_answer(request: &Request<'_>) -> Option<String> {
     let tools = request.tools.as_ref()?;
     match request.tool_choice.as_ref()?.kind {
         ToolChoiceKind::Tool(name) => {

@@ -8,8 +8,11 @@
 //! {"about": "what went wrong", "meets": ["rung ask"],
 //!  "model": "claude-opus-5", "rules_of": "the listed id an unlisted model has the rules of",
 //!  "client": {"thinking": true, "whole": true, "answer_tool": true, "cache": true, "shape": 1,
-//!             "piece_bytes": 7, "vain": {"2": 1}, "lost": [4]},
-//!  "asks": [{"say": "What is it?", "policy": {"turns_limit": 2}}, {"remind": "go on"}],
+//!             "piece_bytes": 7, "vain": {"2": 1}, "lost": [4], "unbound": true, "restyles": true,
+//!             "reorders": true, "forgets": true, "notes": true, "emptied": 3, "expires": {"1": 5},
+//!             "moves": {"2": "rewind", "3": "compact", "5": "clear"}},
+//!  "asks": [{"say": "What is it?", "policy": {"turns_limit": 2}}, {"remind": "go on"},
+//!           {"say": "Or this?", "fork": 1}],
 //!  "turns": [{"parts": [{"thinking": "hm"}, {"redacted": true}, {"text": "so"},
 //!                       {"call": "grep", "id": "twice", "input": "{\"a\":1}"},
 //!                       {"server_call": "web_search", "input": "{}"},
@@ -59,7 +62,37 @@ pub(crate) struct Manner {
     pub(crate) vain: BTreeMap<u64, u64>,
     /// Numbers of the requests whose response is lost on the way, so that they are sent again.
     pub(crate) lost: BTreeSet<u64>,
+    /// Its account is an old one: thinking is not bound to its prefix.
+    pub(crate) unbound: bool,
+    /// It writes a text now as a string, now as a list, and moves a cache mark to the newest block.
+    pub(crate) restyles: bool,
+    /// It puts the calls of a turn behind its texts.
+    pub(crate) reorders: bool,
+    /// At every new question it drops the thinking so far, and clears the results.
+    pub(crate) forgets: bool,
+    /// It puts messages of the system's between, where the model takes them.
+    pub(crate) notes: bool,
+    /// In a second run of the case the store is emptied before this request.
+    pub(crate) emptied: Option<u64>,
+    /// Request by number: after so many pieces of its response the run's time is over.
+    pub(crate) expires: BTreeMap<u64, u64>,
+    /// What it does to its history before a request.
+    pub(crate) moves: BTreeMap<u64, Move>,
 }
+
+/// What a client does to its history in the middle of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Move {
+    /// It goes back to an earlier round.
+    Rewind,
+    /// It puts a summary in the place of everything.
+    Compact,
+    /// It puts a marker in the place of every result but the newest.
+    Clear,
+}
+
+const MOVES: [(&str, Move); 3] =
+    [("rewind", Move::Rewind), ("compact", Move::Compact), ("clear", Move::Clear)];
 
 /// How a run begins, or goes on after an answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,6 +101,8 @@ pub(crate) enum Ask {
     Say(String, Box<Policy>),
     /// The harness speaks; no human does.
     Remind(String),
+    /// Somebody goes back by so many questions and asks another one there.
+    Fork(u64, String, Box<Policy>),
 }
 
 impl Case {
@@ -149,6 +184,11 @@ impl Manner {
             ("whole", self.whole),
             ("answer_tool", self.answer_tool),
             ("cache", self.cache),
+            ("unbound", self.unbound),
+            ("restyles", self.restyles),
+            ("reorders", self.reorders),
+            ("forgets", self.forgets),
+            ("notes", self.notes),
         ];
         for (key, set) in flags {
             put(&mut manner, key, json!(set), !set);
@@ -158,17 +198,21 @@ impl Manner {
         let vain = self.vain.iter().map(|(at, times)| (at.to_string(), json!(times)));
         put(&mut manner, "vain", Value::Object(vain.collect()), self.vain.is_empty());
         put(&mut manner, "lost", json!(self.lost), self.lost.is_empty());
+        put(&mut manner, "emptied", json!(self.emptied), self.emptied.is_none());
+        let expires = self.expires.iter().map(|(at, after)| (at.to_string(), json!(after)));
+        put(&mut manner, "expires", Value::Object(expires.collect()), self.expires.is_empty());
+        let name = |wanted: Move| MOVES.iter().find(|(_, m)| *m == wanted).map(|(name, _)| *name);
+        let moves = self.moves.iter().map(|(at, made)| (at.to_string(), json!(name(*made))));
+        put(&mut manner, "moves", Value::Object(moves.collect()), self.moves.is_empty());
         Value::Object(manner)
     }
 
     fn from_json(value: &Value) -> Result<Self, String> {
         let mut manner = Fields::of(value)?;
-        let mut vain = BTreeMap::new();
-        if let Some(given) = manner.take("vain") {
-            for (at, times) in Fields::of(&given)?.0 {
-                vain.insert(at.parse().map_err(|_| not(&given))?, number(&times)?);
-            }
-        }
+        let made = |value: &Value| {
+            let known = MOVES.iter().find(|(name, _)| value == name);
+            known.map(|(_, made)| *made).ok_or_else(|| not(value))
+        };
         let read = Self {
             thinking: manner.flag("thinking")?,
             whole: manner.flag("whole")?,
@@ -176,8 +220,16 @@ impl Manner {
             cache: manner.flag("cache")?,
             shape: manner.number("shape")?.unwrap_or(0),
             piece_bytes: manner.number("piece_bytes")?.map(|n| n.max(1) as usize),
-            vain,
+            vain: manner.by_request("vain", number)?,
             lost: manner.list("lost", number)?.into_iter().collect(),
+            unbound: manner.flag("unbound")?,
+            restyles: manner.flag("restyles")?,
+            reorders: manner.flag("reorders")?,
+            forgets: manner.flag("forgets")?,
+            notes: manner.flag("notes")?,
+            emptied: manner.number("emptied")?,
+            expires: manner.by_request("expires", number)?,
+            moves: manner.by_request("moves", made)?,
         };
         manner.done(read)
     }
@@ -185,9 +237,10 @@ impl Manner {
 
 impl Ask {
     fn to_json(&self) -> Value {
-        let (text, policy) = match self {
+        let (text, policy, fork) = match self {
             Self::Remind(text) => return json!({"remind": text}),
-            Self::Say(text, policy) => (text, policy),
+            Self::Say(text, policy) => (text, policy, None),
+            Self::Fork(back, text, policy) => (text, policy, Some(back)),
         };
         let fields = |policy: &Policy| match serde_json::to_value(policy) {
             Ok(Value::Object(fields)) => fields,
@@ -196,7 +249,11 @@ impl Ask {
         let usual = fields(&Policy::default());
         let mut set = fields(policy);
         set.retain(|key, value| usual.get(key) != Some(value));
-        json!({"say": text, "policy": set})
+        let mut ask = json!({"say": text, "policy": set});
+        if let Some(back) = fork {
+            ask["fork"] = json!(back);
+        }
+        ask
     }
 
     fn from_json(value: &Value) -> Result<Self, String> {
@@ -207,7 +264,10 @@ impl Ask {
         let text = ask.text("say")?.ok_or("an ask has `say` or `remind`")?;
         let policy = ask.take("policy").unwrap_or_else(|| json!({}));
         let policy = serde_json::from_value(policy).map_err(|e| format!("`policy`: {e}"))?;
-        ask.done(Self::Say(text, Box::new(policy)))
+        match ask.number("fork")? {
+            Some(back) => ask.done(Self::Fork(back, text, Box::new(policy))),
+            None => ask.done(Self::Say(text, Box::new(policy))),
+        }
     }
 }
 
@@ -360,6 +420,19 @@ impl Fields {
     ) -> Result<Vec<T>, String> {
         let list = self.take(key).unwrap_or_else(|| json!([]));
         list.as_array().ok_or_else(|| not(&list))?.iter().map(item).collect()
+    }
+
+    /// An object of values by the number of a request.
+    fn by_request<T>(
+        &mut self,
+        key: &str,
+        item: impl Fn(&Value) -> Result<T, String>,
+    ) -> Result<BTreeMap<u64, T>, String> {
+        let Some(given) = self.take(key) else { return Ok(BTreeMap::new()) };
+        let entry = |(at, value): (String, Value)| {
+            Ok((at.parse().map_err(|_| not(&given))?, item(&value)?))
+        };
+        Self::of(&given)?.0.into_iter().map(entry).collect()
     }
 
     /// What was read, if nothing is left over.

@@ -1,53 +1,58 @@
-//! A client that knows nothing of softland: it keeps its history as JSON, reads responses with
-//! its own small reader, runs its tools, and sends everything again.
+//! A client that knows nothing of softland, and a gateway of which nothing is left between two
+//! requests but its store. The client keeps its history as JSON, reads responses with its own small
+//! reader, runs its tools, and sends everything again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use softland_core::policy::Policy;
-use softland_core::{Digest, Facts, Failure, Millis, NanoUsd, Outcome, Pinned, Role, Rung, Signal};
-use softland_session::{Context, Event, Exchange, Intervention, Out, Step};
-use softland_sim::{Body, Config, Piece, Request, Scenario, Sim};
+use softland_core::{
+    Because, Facts, Failure, Limit, Millis, NanoUsd, Outcome, Reason, Role, Rung, Signal,
+};
+use softland_session::{Context, Event, Exchange, Intervention, Opened, Out, Outline, Step};
+use softland_sim::{Binding, Body, Config, Piece, Request, Scenario, Sim};
 use softland_wire::anthropic;
 
-use super::case::{Ask, Case};
+use super::case::{Ask, Case, Manner, Move};
+use super::history::{History, reorder};
 use super::hostile::{self, TOOLS};
+use super::prefix::{Prefixes, messages, text_of};
 use super::reading;
+use super::store::Store;
 
 pub(crate) struct Client {
     pub(crate) sim: Sim,
     pub(crate) policy: Policy,
     pub(crate) seen: BTreeSet<String>,
-    /// A nudge or a hidden refusal led to calls: what is signed behind it needs the store that
-    /// puts the tail back in, which is the gateway's.
-    pub(crate) tainted: bool,
+    pub(crate) history: History,
     model: String,
-    streams: bool,
+    manner: Manner,
     head: Value,
-    messages: Vec<Value>,
-    records: BTreeMap<Digest, Pinned>,
-    pinned: Option<Policy>,
-    /// The governed histories that went upstream, with how many client messages they hold.
-    governed: Vec<(usize, Vec<u8>)>,
-    /// How often the store says that this context was answered in vain.
-    pub(crate) vain: u64,
-    shape: u64,
+    store: Store,
+    prefixes: Prefixes,
+    /// Whether the store was lost, and whether results were cleared that it knew.
+    pub(crate) emptied: bool,
+    pub(crate) blind: bool,
+    /// Requests of the client so far.
+    requests: u64,
     now: u64,
-    asked_at: u64,
 }
 
 /// What came back for one client request.
 pub(crate) struct Reply {
     pub(crate) sent: Vec<u8>,
+    pub(crate) governed: Vec<u8>,
     pub(crate) upstream: Vec<Vec<u8>>,
-    /// The rungs of the requests that the provider refused.
-    pub(crate) refused: Vec<Option<Rung>>,
+    /// The rungs of the requests that the provider refused, and why.
+    pub(crate) refused: Vec<(Option<Rung>, String)>,
     pub(crate) content: Vec<Value>,
     pub(crate) stop: String,
     pub(crate) whole: bool,
     pub(crate) outcome: Option<Outcome>,
     /// It ended at a limit.
     pub(crate) at_limit: bool,
+    /// Calls and result characters of the run before this turn, as the session counts them.
+    pub(crate) used: (u64, u64),
     pub(crate) calls: Vec<(String, String, Value)>,
 }
 
@@ -72,10 +77,13 @@ impl Reply {
 
 impl Client {
     pub(crate) fn new(case: &Case) -> Self {
-        let manner = &case.manner;
+        let manner = case.manner.clone();
         let mut config = Config::new(Scenario::Scripted(case.turns.clone()));
         config.piece_bytes = manner.piece_bytes;
         config.aliases = case.aliases();
+        if manner.unbound {
+            config.binding = Binding::Never;
+        }
         let tool = |name: &&str| json!({"name": name, "input_schema": {"type": "object"}});
         let mut tools: Vec<Value> = TOOLS.iter().map(tool).collect();
         if manner.answer_tool {
@@ -96,49 +104,72 @@ impl Client {
             sim: Sim::new(config),
             policy: Policy::default(),
             seen: BTreeSet::new(),
-            tainted: false,
+            history: History::new(&manner, rules.mid_system),
             model: case.model.clone(),
-            streams: !manner.whole,
+            manner,
             head,
-            messages: Vec::new(),
-            records: BTreeMap::new(),
-            pinned: None,
-            governed: Vec::new(),
-            vain: 0,
-            shape: manner.shape,
+            store: Store::default(),
+            prefixes: Prefixes::default(),
+            emptied: false,
+            blind: false,
+            requests: 0,
             now: 0,
-            asked_at: 0,
         }
     }
 
     /// Somebody asks, or the harness speaks.
     pub(crate) fn ask(&mut self, ask: &Ask) {
-        match ask {
-            Ask::Say(text, policy) => {
-                self.policy = Policy::clone(policy);
-                let n = self.messages.len();
-                self.say(&format!("{text} ({n})"));
+        let (text, policy) = match ask {
+            Ask::Say(text, policy) => (text, policy),
+            Ask::Fork(back, text, policy) => {
+                if self.history.fork(*back) {
+                    self.prefixes.truncate(self.history.messages.len());
+                    self.seen.insert("forked".to_owned());
+                }
+                (text, policy)
             }
             Ask::Remind(text) => {
                 self.seen.insert("went on".to_owned());
-                let text = format!("<system-reminder>{text}</system-reminder>");
-                self.messages.push(json!({"role": "user", "content": text}));
+                self.history.remind(text);
+                return;
+            }
+        };
+        let ended = self.history.messages.last().is_some_and(|last| last["role"] == "assistant");
+        if self.manner.forgets && ended {
+            self.history.forget();
+            if self.history.clear(0) {
+                self.seen.insert("cleared".to_owned());
+            }
+            self.prefixes.forget(!self.emptied);
+        }
+        self.policy = Policy::clone(policy);
+        let n = self.requests;
+        self.history.say(&format!("{text} ({n})"), policy, self.now);
+    }
+
+    /// Does something to the history.
+    pub(crate) fn make(&mut self, made: Move) {
+        if self.history.make(made, &self.policy) {
+            let (word, edits) = match made {
+                Move::Rewind => ("rewound", false),
+                Move::Compact => ("compacted", true),
+                Move::Clear => ("cleared", true),
+            };
+            self.seen.insert(word.to_owned());
+            self.prefixes.truncate(self.history.messages.len());
+            if edits {
+                self.prefixes.forget(!self.emptied);
             }
         }
     }
 
-    fn say(&mut self, text: &str) {
-        // Without an answer between, it is more of the same question.
-        if self.messages.last().is_none_or(|message| message["role"] == "assistant") {
-            self.pinned = None;
-            self.asked_at = self.now;
-        }
-        self.messages.push(json!({"role": "user", "content": text}));
-    }
-
-    /// The policy that the run under way was begun with.
-    pub(crate) fn pinned_policy(&mut self) -> Policy {
-        self.pinned.get_or_insert_with(|| self.policy.clone()).clone()
+    /// The store is lost, and so is what only it knows.
+    pub(crate) fn empty_store(&mut self) {
+        self.store = Store::default();
+        self.emptied = true;
+        self.history.unpin(&self.policy);
+        self.prefixes = Prefixes::default();
+        self.seen.insert("emptied".to_owned());
     }
 
     pub(crate) fn resent(&mut self) {
@@ -148,17 +179,13 @@ impl Client {
     fn body(&self) -> Vec<u8> {
         let mut body = self.head.to_string();
         body.pop();
-        let messages = Value::Array(self.messages.clone());
+        let messages = Value::Array(self.history.written());
         format!(r#"{body},"messages":{messages}}}"#).into_bytes()
     }
 
-    /// One request through the session.
-    pub(crate) fn turn(&mut self) -> Reply {
-        let sent = self.body();
-        let mut context = Context::new(Role::Gateway, self.policy.clone(), None, &self.model);
-        context.records = self.records.clone();
-        let spent = self.now - self.asked_at;
-        context.facts = Facts {
+    fn facts(&mut self, refusals: u64) -> Facts {
+        let spent = self.now - self.history.run().asked_at;
+        Facts {
             tokens: spent / 2,
             cost: NanoUsd(spent * 60_000),
             session_cost: NanoUsd(self.now * 60_000),
@@ -167,46 +194,72 @@ impl Client {
             next_input_cost: NanoUsd(100_000),
             reserve_input_cost: NanoUsd(100_000),
             output_pico: 15_000,
-            stale: self.vain,
+            stale: self.manner.vain.get(&self.requests).copied().unwrap_or(0),
+            tool_refusals: refusals,
             ..Facts::default()
-        };
+        }
+    }
+
+    /// One request through the session.
+    pub(crate) fn turn(&mut self) -> Reply {
+        self.blind |= self.emptied && self.history.is_cleared();
+        let sent = self.body();
+        let request = anthropic::Request::scan(&sent).unwrap();
+        let outline = Outline::of(&request);
+        let mut context = Context::new(Role::Gateway, self.policy.clone(), None, &self.model);
+        context.records = self.store.records();
+        let remembered = self.store.remembered(&outline);
+        let opened = Opened::fold(&request, sent.clone().into(), context, remembered);
+        let run = opened.here().map(|here| here.run);
+        let facts = self.facts(self.store.refusals(run));
         let mut out = Out::default();
-        let mut exchange = Exchange::begin(sent.clone(), context, &mut out).unwrap();
+        let mut exchange = opened.begin(&facts, &mut out);
+        let governed = exchange.governed();
+        let used = exchange.run().used();
+        let used = (used.calls, used.result_chars);
         let mut upstream: Vec<Vec<u8>> = Vec::new();
         let mut refused = Vec::new();
         let done = loop {
             match exchange.step() {
                 Step::Done(done) => break done,
                 Step::Send(body) => {
-                    let held = anthropic::Request::scan(&body).unwrap().messages.list.len();
-                    // Without a tail it is the governed history and nothing else.
-                    if upstream.is_empty() && held == self.messages.len() {
-                        self.governed.push((self.messages.len(), body.to_vec()));
-                    }
                     let rung = exchange.rung();
-                    if self.post(&mut exchange, &body, &mut out) == 400 {
-                        refused.push(rung);
-                    }
+                    let first = upstream.is_empty();
                     upstream.push(body.to_vec());
+                    if self.post(&mut exchange, &body, first, &mut out) == 400 {
+                        let why = self.sim.stats().refusals.back().unwrap().message.clone();
+                        refused.push((rung, why));
+                    }
                 }
             }
         };
-        self.records = done.records.clone();
+        let bodies = (sent.as_slice(), &governed[..], upstream.last().map(Vec::as_slice));
+        let again = self.prefixes.turn(self.history.messages.len(), bodies, &done);
+        self.seen.extend(again.into_iter().map(str::to_owned));
+        self.store.keep(&done, run, &outline);
         self.note(&out, done.ended.as_ref());
         let reading::Response { content, stop, whole, calls } =
-            reading::read(&out.bytes, self.streams);
-        self.vain = 0;
+            reading::read(&out.bytes, !self.manner.whole);
         let outcome = done.ended.as_ref().map(|ended| ended.outcome);
         let at_limit = done.ended.as_ref().is_some_and(|ended| ended.limit.is_some());
-        let reply =
-            Reply { sent, upstream, refused, content, stop, whole, outcome, at_limit, calls };
-        let calls = reply.counted_calls(&self.pinned_policy());
-        self.tainted |= reply.upstream.len() > 1 && calls > 0;
-        reply
+        self.requests += 1;
+        Reply {
+            sent: sent.clone(),
+            governed: governed.to_vec(),
+            upstream,
+            refused,
+            content,
+            stop,
+            whole,
+            outcome,
+            at_limit,
+            used,
+            calls,
+        }
     }
 
     /// Sends one request and feeds the exchange with what comes back; returns the status.
-    fn post(&mut self, exchange: &mut Exchange, body: &[u8], out: &mut Out) -> u16 {
+    fn post(&mut self, exchange: &mut Exchange, body: &[u8], first: bool, out: &mut Out) -> u16 {
         self.now += 1000;
         let headers = [("x-api-key", "any"), ("anthropic-version", "2023-06-01")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -216,37 +269,57 @@ impl Client {
             exchange.fail(Failure::Provider, out);
             return response.status;
         }
-        let way = reading::way_of_being_empty(&response.collect().0, self.streams);
+        let way = reading::way_of_being_empty(&response.collect().0, !self.manner.whole);
         self.seen.extend(way.map(str::to_owned));
+        // What is only observed has no limit to reach.
+        let limited = first && !exchange.run().policy().observes();
+        let expires = self.manner.expires.get(&self.requests).filter(|_| limited);
         let taken = match response.body {
-            Body::Whole { bytes, .. } => exchange.whole(&bytes, out).is_ok(),
+            Body::Whole { .. } if expires.is_some() => None,
+            Body::Whole { bytes, .. } => Some(exchange.whole(&bytes, out).is_ok()),
             Body::Stream(chunks) => {
-                let pushed = chunks.iter().all(|chunk| match &chunk.piece {
+                let most = expires.map_or(usize::MAX, |after| *after as usize);
+                let pushed = chunks.iter().take(most).all(|chunk| match &chunk.piece {
                     Piece::Bytes(bytes) => exchange.push(bytes, out).is_ok(),
                     Piece::Cut => true,
                 });
-                pushed && exchange.finish(out).is_ok()
+                expires.is_none().then(|| pushed && exchange.finish(out).is_ok())
             }
         };
-        if !taken {
-            exchange.fail(Failure::Provider, out);
+        match taken {
+            Some(true) => {}
+            Some(false) => exchange.fail(Failure::Provider, out),
+            None => {
+                self.seen.insert("expired".to_owned());
+                let (used, limit) = (Limit::Time(Millis(60_000)), Limit::Time(Millis(60_000)));
+                exchange.expire(Because { reason: Reason::Time, used, limit }, out);
+            }
         }
         200
     }
 
     /// Keeps a response in the history, as clients do.
     pub(crate) fn adopt(&mut self, reply: &Reply) {
-        if reply.content.is_empty() {
+        // Who drops thinking has nothing to keep of a turn that is nothing else.
+        let thinks = |block: &Value| block["type"].as_str().unwrap().ends_with("thinking");
+        let thinks = self.manner.forgets && reply.content.iter().all(thinks);
+        if reply.content.is_empty() || thinks {
             return;
         }
-        self.messages.push(json!({"role": "assistant", "content": reply.content}));
+        let mut content = reply.content.clone();
+        if self.manner.reorders && reorder(&mut content) {
+            self.seen.insert("reordered".to_owned());
+        }
+        self.prefixes.adopted();
+        self.history.messages.push(json!({"role": "assistant", "content": content}));
         if reply.outcome.is_some() && !reply.calls.is_empty() {
             // The answer came as a tool's call: it is taken, and told so.
             let told = reply.calls.iter().map(|(id, ..)| {
                 json!({"type": "tool_result", "tool_use_id": id, "content": "Delivered."})
             });
-            self.messages.push(json!({"role": "user", "content": told.collect::<Vec<_>>()}));
-            self.messages.push(json!({"role": "assistant", "content": "It is delivered."}));
+            self.history.results(told.collect());
+            let thanks = json!({"role": "assistant", "content": "It is delivered."});
+            self.history.messages.push(thanks);
         }
     }
 
@@ -256,7 +329,7 @@ impl Client {
             let (text, failed) = hostile::tool_result(name, &input.to_string(), n as u64 * 7 + 1);
             let mut result = json!({"type": "tool_result", "tool_use_id": id, "is_error": failed});
             let part = |text: &str| json!({"type": "text", "text": text});
-            result["content"] = match self.shape {
+            result["content"] = match self.manner.shape {
                 0 if text.is_empty() => json!([]),
                 0 => json!([part(&text)]),
                 1 if !text.is_empty() => json!([part("one"), part(&text)]),
@@ -264,26 +337,8 @@ impl Client {
             };
             result
         });
-        let content: Vec<Value> = results.collect();
-        self.messages.push(json!({"role": "user", "content": content}));
-    }
-
-    /// Where one client request extends another, so does what went upstream.
-    pub(crate) fn check_prefixes(&self) {
-        for pair in self.governed.windows(2) {
-            let [(few, before), (more, after)] = pair else { continue };
-            if few > more {
-                continue;
-            }
-            let (before, after) = (messages(before), messages(after));
-            let prefix = before.strip_suffix(b"]").unwrap();
-            assert!(
-                after.starts_with(prefix),
-                "the prefix changed:\n{}\n---\n{}",
-                text_of(before),
-                text_of(after)
-            );
-        }
+        let results = results.collect();
+        self.history.results(results);
     }
 
     fn note(&mut self, out: &Out, ended: Option<&softland_core::Ended>) {
@@ -308,13 +363,4 @@ impl Client {
             }
         }
     }
-}
-
-fn text_of(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap_or("(not UTF-8)")
-}
-
-fn messages(body: &[u8]) -> &[u8] {
-    let span = anthropic::Request::scan(body).unwrap().messages.span;
-    &body[span.start..span.end]
 }

@@ -4,7 +4,7 @@
 use softland_session::core::policy::{KEYS, Policy, Value};
 use softland_sim::{Fault, Part, Stop, Turn};
 
-use super::case::Manner;
+use super::case::{Manner, Move};
 
 /// What the thinking of the hostile model says; it must never be in an answer.
 pub(crate) const THOUGHT: &str = "secret-thought";
@@ -242,6 +242,28 @@ pub(crate) fn manner(dice: &mut Dice, requests: u64) -> Manner {
         }
     }
     manner
+}
+
+/// What a client with a history of its own does to it, and what becomes of the gateway meanwhile.
+pub(crate) fn ways(dice: &mut Dice, manner: &mut Manner, requests: u64) {
+    manner.unbound = dice.chance(25);
+    manner.restyles = dice.chance(25);
+    manner.reorders = dice.chance(40);
+    manner.forgets = dice.chance(20);
+    manner.notes = dice.chance(20);
+    manner.emptied = dice.chance(50).then(|| 1 + dice.roll(8));
+    for request in 1..requests {
+        if dice.chance(3) {
+            manner.expires.insert(request, dice.roll(12));
+        }
+        if dice.chance(8) {
+            let made = dice.pick(&[Move::Rewind, Move::Compact, Move::Clear]);
+            // What is bound to results is lost with them.
+            if made != Move::Clear || manner.unbound {
+                manner.moves.insert(request, made);
+            }
+        }
+    }
 }
 
 /// A policy of any kind. Every value goes through the reader that users' values go through.

@@ -8,6 +8,9 @@
 
 pub(crate) mod case;
 pub(crate) mod client;
+pub(crate) mod history;
 pub(crate) mod hostile;
+pub(crate) mod prefix;
 pub(crate) mod reading;
 pub(crate) mod seeds;
+pub(crate) mod store;

@@ -119,14 +119,21 @@ impl Splice {
         true
     }
 
-    /// Adds a text at the end of a message: after an empty line in its string, or as a text block
-    /// behind its last block, whose cache mark stays where it is.
+    /// Adds a text at the end of a message: after an empty line in its string or in its last block,
+    /// if that is a text, so that a client may write one as the other; else as a block of its own.
     pub fn append_to_message(&mut self, message: &Message<'_>, text: &str) {
         match &message.content {
             Content::Text(old, span) => self.append_to_text(*old, *span, text),
             Content::Blocks { span, blocks } => {
-                let last = blocks.last().map(|block| block.span);
-                self.append_element(*span, last, &text_block(text));
+                match blocks.last().map(|last| (&last.kind, last)) {
+                    Some((BlockKind::Text { text: old, span }, _)) => {
+                        self.append_to_text(*old, *span, text);
+                    }
+                    last => {
+                        let last = last.map(|(_, block)| block.span);
+                        self.append_element(*span, last, &text_block(text));
+                    }
+                }
             }
         }
     }

@@ -31,8 +31,9 @@ pub(super) struct Slot {
 
 #[derive(Clone, Debug)]
 enum State {
-    /// Text that is blank so far: its frames and its characters.
-    Blank { frames: Vec<Vec<u8>>, text: String },
+    /// Text that is blank so far: its frames, with a ping that came between them, and its
+    /// characters.
+    Blank { frames: Vec<Vec<u8>>, ping: Option<(usize, Vec<u8>)>, text: String },
     /// To be shown from its first event on.
     Fresh,
     /// Shown, under this index.
@@ -43,7 +44,10 @@ enum State {
 
 impl Slot {
     pub(super) fn blank_text() -> Self {
-        Self { state: State::Blank { frames: Vec::new(), text: String::new() }, call: None }
+        Self {
+            state: State::Blank { frames: Vec::new(), ping: None, text: String::new() },
+            call: None,
+        }
     }
 
     pub(super) fn shown() -> Self {
@@ -53,6 +57,14 @@ impl Slot {
     pub(super) fn call(id: String, passes: bool) -> Self {
         let state = if passes { State::Fresh } else { State::Hidden };
         Self { state, call: Some(id) }
+    }
+
+    /// Keeps a ping in its place among frames that are held: the first one only, since the next
+    /// may be the client's only sign of life.
+    pub(super) fn hold_ping(&mut self, raw: &[u8]) -> bool {
+        let State::Blank { frames, ping: ping @ None, .. } = &mut self.state else { return false };
+        *ping = Some((frames.len(), raw.to_vec()));
+        true
     }
 
     fn is_shown(&self) -> bool {
@@ -174,23 +186,30 @@ impl Client {
                 self.write(index, event, raw, out);
                 self.tell(slot.call.as_deref(), index, event, out);
             }
-            State::Blank { frames, text } => {
+            State::Blank { frames, ping, text } => {
                 push_text(event, text);
                 frames.push(raw.to_vec());
                 let blank = Text::of(text).is_blank() && text.len() <= MAX_BLANK;
                 if blank {
                     if matches!(event, Wire::BlockStop { .. }) {
+                        if let Some((_, ping)) = ping {
+                            self.pass(ping, out);
+                        }
                         slot.state = State::Hidden;
                         self.changed = true;
                     }
                     return;
                 }
+                let ping = ping.take();
                 let (frames, text) = (std::mem::take(frames), std::mem::take(text));
                 let index = self.take_index();
                 slot.state = State::Shown(index);
                 self.visible = true;
                 self.open = Some((index, true));
-                for frame in &frames {
+                for (n, frame) in frames.iter().enumerate() {
+                    if let Some((_, ping)) = ping.as_ref().filter(|(at, _)| *at == n) {
+                        self.pass(ping, out);
+                    }
                     self.reindexed(index, frame, out);
                 }
                 out.events.push(Event::TextStart);
@@ -226,6 +245,13 @@ impl Client {
             Wire::BlockStart { .. } => self.open = Some((index, false)),
             Wire::BlockStop { .. } => self.open = None,
             _ => {}
+        }
+        if out.quiet {
+            if let Wire::BlockStart { block, .. } = event {
+                let call = matches!(block.kind, BlockStartKind::ToolUse { server: false, .. });
+                self.calls += u32::from(call);
+            }
+            return;
         }
         match event {
             Wire::BlockStart { block, .. } => match block.kind {

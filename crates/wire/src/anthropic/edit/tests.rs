@@ -82,9 +82,13 @@ fn a_text_ends_a_message() {
     let with = |content: &str| edited(content, |splice, m| splice.append_to_message(m, "\"no\""));
     assert_eq!(with(r#""hi""#), r#""hi\n\n\"no\"""#);
     assert_eq!(with(r#""""#), r#""\"no\"""#);
-    let marked = r#"{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}"#;
+    let marked = |text| {
+        format!(r#"[{{"type":"text","text":"{text}","cache_control":{{"type":"ephemeral"}}}}]"#)
+    };
+    assert_eq!(with(&marked("a")), marked(r#"a\n\n\"no\""#));
+    let image = r#"{"type":"image","source":{},"cache_control":{"type":"ephemeral"}}"#;
     let added = r#"{"type":"text","text":"\"no\""}"#;
-    assert_eq!(with(&format!("[{marked}\n]")), format!("[{marked},{added}\n]"));
+    assert_eq!(with(&format!("[{image}\n]")), format!("[{image},{added}\n]"));
     assert_eq!(with("[]"), format!("[{added}]"));
 }
 

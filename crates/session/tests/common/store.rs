@@ -1,0 +1,67 @@
+//! What a gateway keeps between the requests of one conversation. Everything else of it is made
+//! anew for each.
+
+use std::collections::BTreeMap;
+
+use serde::{Serialize, de::DeserializeOwned};
+use softland_core::{Admission, Digest, Pinned, Used};
+use softland_session::{Done, KeptTail, Outline, Remembered, Seen};
+
+#[derive(Default)]
+pub(crate) struct Store {
+    records: BTreeMap<Digest, Pinned>,
+    tails: BTreeMap<Digest, KeptTail>,
+    results: BTreeMap<Digest, Seen>,
+    refusals: BTreeMap<Digest, u64>,
+    first: Option<Digest>,
+    used: Used,
+}
+
+impl Store {
+    pub(crate) fn records(&self) -> BTreeMap<Digest, Pinned> {
+        self.records.clone()
+    }
+
+    /// What is handed to the session for a request.
+    pub(crate) fn remembered(&self, outline: &Outline) -> Remembered {
+        let changed = self.first.is_some_and(|first| first != outline.first);
+        Remembered {
+            tails: self.tails.clone(),
+            results: self.results.clone(),
+            carried: (changed && outline.summary).then(|| self.used.clone()),
+        }
+    }
+
+    /// Turns of a run that its tools' limits refused and its transcript does not show.
+    pub(crate) fn refusals(&self, run: Option<Digest>) -> u64 {
+        run.and_then(|run| self.refusals.get(&run)).copied().unwrap_or(0)
+    }
+
+    /// Keeps what a request led to.
+    pub(crate) fn keep(&mut self, done: &Done, run: Option<Digest>, outline: &Outline) {
+        self.records = same(&done.records);
+        if let Some((place, tail)) = &done.tail {
+            self.tails.insert(*place, same(tail));
+        }
+        for (place, seen) in &done.seen {
+            self.results.entry(*place).or_insert_with(|| same(seen));
+        }
+        if let Some(run) = run {
+            self.refusals.insert(run, done.tool_refusals);
+        }
+        self.first = Some(outline.first);
+        self.used = done.used.clone();
+        for call in done.calls.iter().filter(|call| call.admission == Admission::Run) {
+            self.used.calls += 1;
+            *self.used.by_tool.entry(call.name.clone()).or_default() += 1;
+        }
+    }
+}
+
+/// A value as a store elsewhere gives it back.
+fn same<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(value: &T) -> T {
+    let text = serde_json::to_string(value).unwrap();
+    let read = serde_json::from_str(&text).unwrap();
+    assert_eq!(*value, read, "what is written is what is read");
+    read
+}

@@ -1,0 +1,255 @@
+//! By what a request's conversation is found again (`governing.md` §6): made up, and on what real
+//! clients send.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "helpers of tests"
+)]
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use softland_session::Outline;
+use softland_session::wire::anthropic::Request;
+
+fn of(messages: &Value) -> Outline {
+    let tools = json!([{"name": "shell", "input_schema": {"type": "object"}}]);
+    let body = json!({"model": "claude-opus-5", "messages": messages, "tools": tools}).to_string();
+    Outline::of(&Request::scan(body.as_bytes()).unwrap())
+}
+
+fn call(id: &str) -> Value {
+    json!({"type": "tool_use", "id": id, "name": "shell", "input": {"command": "ls"}})
+}
+
+fn result(id: &str, text: &str) -> Value {
+    json!({"type": "tool_result", "tool_use_id": id, "content": text})
+}
+
+fn text(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+/// What clients write in another way from one request to the next makes no difference.
+#[test]
+fn the_way_of_writing_makes_no_difference() {
+    let marked = |mut block: Value| {
+        block["cache_control"] = json!({"type": "ephemeral"});
+        block
+    };
+    let thinking = json!({"type": "thinking", "thinking": "hm", "signature": "c2ln"});
+    let id = "toolu_0000000001";
+    let one = of(&json!([
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": [thinking, text("a"), call(id), text("b")]},
+        {"role": "user", "content": [result(id, "file")]}
+    ]));
+    let other = of(&json!([
+        {"role": "user", "content": [marked(text("go"))]},
+        {"role": "system", "content": "It is late."},
+        {"role": "assistant", "content": [text("a"), text("b"), call(id)]},
+        {"role": "user", "content": [marked(json!({"type": "tool_result", "tool_use_id": id,
+            "content": [text("file")], "is_error": false}))]},
+        {"role": "system", "content": "It is later."}
+    ]));
+    assert_eq!(one, other);
+    assert_eq!(one.answered.len(), 1);
+    assert_eq!(one.answered[0].before, of(&json!([{"role": "user", "content": "go"}])).here);
+    assert_eq!(one.answered[0].calls, Outline::calls_of(&[id]));
+}
+
+/// What is another conversation is another.
+#[test]
+fn what_was_said_makes_a_difference() {
+    let id = "toolu_0000000001";
+    let history = |asked: &str, said: &str, input: &str, file: &str| {
+        of(&json!([
+            {"role": "user", "content": asked},
+            {"role": "assistant", "content": [text(said), {"type": "tool_use", "id": id,
+                "name": "shell", "input": {"command": input}}]},
+            {"role": "user", "content": [result(id, file)]}
+        ]))
+        .here
+    };
+    let usual = history("go", "so", "ls", "file");
+    let others = [
+        history("stop", "so", "ls", "file"),
+        history("go", "no", "ls", "file"),
+        history("go", "so", "rm", "file"),
+        history("go", "so", "ls", "files"),
+    ];
+    assert!(others.iter().all(|other| *other != usual), "{others:?}");
+    let both = |first: &str, second: &str| {
+        of(&json!([
+            {"role": "user", "content": first},
+            {"role": "assistant", "content": "so"},
+            {"role": "user", "content": second}
+        ]))
+    };
+    assert_ne!(both("a", "b").here, both("b", "a").here, "the order of messages counts");
+    let answered = of(&json!([{"role": "assistant", "content": "go"}]));
+    assert_ne!(answered.here, of(&json!([{"role": "user", "content": "go"}])).here, "so do roles");
+    assert_ne!(both("a", "b").first, both("b", "a").first);
+    let summary = "This session is being continued from a previous conversation that ran out of \
+                   context. We did this.";
+    assert!(both(summary, "b").summary);
+    assert!(!both("a", summary).summary, "only the first message is one");
+}
+
+/// Ids count only where a backend does not give them again elsewhere.
+#[test]
+fn an_id_tells_only_if_it_is_long_and_has_digits() {
+    for (ids, tells) in [
+        (vec!["toolu_01ABCDEF"], true),
+        (vec!["call_1"], false),
+        (vec!["call_abcdefghij"], false),
+        (vec!["123456789012"], true),
+        (vec!["12345678901"], false),
+        (vec!["toolu_01ABCDEF", "call_1"], false),
+        (vec![], false),
+    ] {
+        assert_eq!(Outline::calls_of(&ids).is_some(), tells, "{ids:?}");
+        let calls: Vec<Value> = ids.iter().map(|id| call(id)).collect();
+        let outline = of(&json!([
+            {"role": "user", "content": "go"},
+            {"role": "assistant", "content": calls}
+        ]));
+        assert_eq!(outline.answered[0].calls, Outline::calls_of(&ids), "{ids:?}");
+    }
+    let (a, b) = ("toolu_000000001", "toolu_000000002");
+    assert_eq!(Outline::calls_of(&[a, b]), Outline::calls_of(&[b, a]), "clients reorder");
+    assert_ne!(Outline::calls_of(&[a]), Outline::calls_of(&[b]));
+    // A provider's own call is no client's.
+    let server = json!({"type": "server_tool_use", "id": a, "name": "web_search", "input": {}});
+    let outline = of(&json!([
+        {"role": "user", "content": "go"}, {"role": "assistant", "content": [server]}
+    ]));
+    assert_eq!(outline.answered[0].calls, None);
+}
+
+/// The requests of one folder of the recorded clients: agent, session, outline.
+struct Sent {
+    name: String,
+    agent: Option<String>,
+    session: Option<String>,
+    threaded: bool,
+    outline: Outline,
+}
+
+fn recorded(client: &str) -> Option<Vec<Sent>> {
+    let shared = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/clients");
+    let folder = Path::new(shared).join(client);
+    if !folder.is_dir() {
+        println!("skipped: {} is not there", folder.display());
+        return None;
+    }
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let sent = files.iter().filter_map(|file| {
+        let recorded: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+        if !recorded["path"].as_str()?.starts_with("/v1/messages") {
+            return None;
+        }
+        let body = recorded["body"].to_string();
+        let header = |name: &str| {
+            let headers = recorded["headers"].as_array()?.iter();
+            let named =
+                |pair: &&Value| pair[0].as_str().is_some_and(|key| key.eq_ignore_ascii_case(name));
+            headers.clone().find(named)?[1].as_str().map(str::to_owned)
+        };
+        Some(Sent {
+            name: file.file_stem()?.to_str()?.to_owned(),
+            agent: header("x-claude-code-agent-id"),
+            session: header("x-claude-code-session-id"),
+            threaded: recorded["body"].get("thread").is_some(),
+            outline: Outline::of(&Request::scan(body.as_bytes()).ok()?),
+        })
+    });
+    Some(sent.collect())
+}
+
+/// Whether a request goes on from another one's answer.
+fn follows(later: &Sent, earlier: &Sent) -> bool {
+    later.outline.answered.iter().any(|turn| turn.before == earlier.outline.here)
+}
+
+/// Each request of one agent goes on from the one before it, and from its newest turn, which is
+/// known by its calls too.
+#[test]
+fn recorded_requests_of_one_agent_chain_together() {
+    for (client, requests) in [
+        ("ai-sdk-anthropic", 3),
+        ("ai-sdk7-anthropic", 3),
+        ("anthropic-python-loop", 3),
+        ("claude-agent-sdk", 3),
+        ("claude-code", 3),
+        ("claude-code-2.1.197", 3),
+        ("langchain-anthropic", 3),
+        ("pydantic-ai-anthropic-structured", 4),
+    ] {
+        let Some(sent) = recorded(client) else { continue };
+        assert_eq!(sent.len(), requests, "{client}");
+        for pair in sent.windows(2) {
+            let (earlier, later) = (&pair[0], &pair[1]);
+            let newest = later.outline.answered.last().unwrap();
+            assert_eq!(newest.before, earlier.outline.here, "{client} {}", later.name);
+            assert_eq!(later.outline.first, earlier.outline.first, "{client} {}", later.name);
+            assert_eq!(later.outline.tools, earlier.outline.tools, "{client} {}", later.name);
+        }
+    }
+}
+
+/// A sub-agent shares its parent's session and nothing of its content; the parent goes on where it
+/// was.
+#[test]
+fn a_recorded_sub_agent_is_a_conversation_of_its_own() {
+    let Some(sent) = recorded("claude-code-subagent") else { return };
+    let (child, parent): (Vec<&Sent>, Vec<&Sent>) =
+        sent.iter().partition(|sent| sent.agent.is_some());
+    assert_eq!((child.len(), parent.len()), (3, 3));
+    for chain in [&child, &parent] {
+        for pair in chain.windows(2) {
+            assert!(follows(pair[1], pair[0]), "{} after {}", pair[1].name, pair[0].name);
+        }
+    }
+    for (child, parent) in child.iter().flat_map(|c| parent.iter().map(move |p| (c, p))) {
+        assert_eq!(child.session, parent.session);
+        assert!(!follows(child, parent) && !follows(parent, child));
+        assert_ne!(child.outline.first, parent.outline.first);
+    }
+}
+
+/// `--resume` and `--fork-session` go on from what was answered, the latter under another session.
+#[test]
+fn recorded_resumes_and_forks_are_found_by_their_content() {
+    let Some(sent) = recorded("claude-code-resume") else { return };
+    for pair in sent.windows(2) {
+        assert!(follows(&pair[1], &pair[0]), "{} after {}", pair[1].name, pair[0].name);
+    }
+    assert_eq!(sent[1].session, sent[2].session);
+    assert_ne!(sent[2].session, sent[3].session);
+}
+
+/// A title request has no tools and begins elsewhere; a thread's first request, sent again as a
+/// whole, is the same one; what shows no history belongs to nothing.
+#[test]
+fn recorded_side_requests_and_threads() {
+    if let Some(sent) = recorded("opencode-anthropic") {
+        assert!(!sent[0].outline.uses_tools);
+        assert!(sent[1..].iter().all(|sent| sent.outline.uses_tools));
+        assert!(!sent[1..].iter().any(|later| follows(later, &sent[0])));
+        assert!(follows(&sent[2], &sent[1]) && follows(&sent[3], &sent[2]));
+    }
+    if let Some(sent) = recorded("anthropic-tool_runner-unthreaded") {
+        assert!(sent[0].threaded && !sent[1].threaded);
+        assert_eq!(sent[0].outline.here, sent[1].outline.here);
+        assert!(follows(&sent[2], &sent[1]) && follows(&sent[3], &sent[2]));
+    }
+    if let Some(sent) = recorded("anthropic-python-tool_runner") {
+        assert!(sent[1].threaded && sent[1].outline.answered.is_empty());
+        assert_ne!(sent[1].outline.first, sent[0].outline.first);
+    }
+}
