@@ -120,7 +120,7 @@ fn a_config_is_read_again_and_one_with_mistakes_is_not_taken() {
     // What needs a restart is refused, too.
     with("[ledger]\nurl = \"sqlite:other.db\"\n");
     gateway.signal("HUP");
-    gateway.until("[ledger] url cannot change while the gateway runs");
+    gateway.until("[ledger] and [log] events cannot change while the gateway runs");
     assert_eq!(gateway.status("/healthz", &name), 200);
     assert!(gateway.runs());
 }

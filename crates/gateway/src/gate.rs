@@ -107,7 +107,7 @@ impl Gate {
         if old.settings.admin.listen != settings.admin.listen {
             return Err(ReloadProblem::AdminListen);
         }
-        if old.settings.ledger != settings.ledger {
+        if kept(&old.settings) != kept(&settings) {
             return Err(ReloadProblem::Ledger);
         }
         let live = Live::new(settings).map_err(ReloadProblem::Upstream)?;
@@ -115,6 +115,12 @@ impl Gate {
         self.live.store(Arc::new(live));
         Ok(())
     }
+}
+
+/// What the ledger was opened with.
+fn kept(settings: &Settings) -> impl PartialEq + '_ {
+    let Settings { ledger, ledger_full, retention, log, .. } = settings;
+    (ledger, ledger_full, retention, &log.events)
 }
 
 /// One writer for the ledger and the event log, if there is either.
@@ -173,7 +179,7 @@ pub enum ReloadProblem {
     Listen,
     /// `[admin] listen` is another one.
     AdminListen,
-    /// `[ledger] url` is another one.
+    /// Something of `[ledger]`, or the event log, is another one.
     Ledger,
     /// An upstream cannot be used.
     Upstream(UpstreamProblem),
@@ -184,7 +190,7 @@ impl fmt::Display for ReloadProblem {
         let what = match self {
             Self::Listen => "listen",
             Self::AdminListen => "[admin] listen",
-            Self::Ledger => "[ledger] url",
+            Self::Ledger => "[ledger] and [log] events",
             Self::Upstream(problem) => return write!(f, "{problem}; the old settings stay"),
         };
         write!(f, "{what} cannot change while the gateway runs (restart it); the old settings stay")

@@ -57,8 +57,9 @@ impl Gateway {
     pub async fn bind(settings: Settings) -> Result<Self, StartError> {
         let at = settings.listen;
         let listen = |error| StartError::Listen { at, error };
-        let gate = Arc::new(Gate::new(settings)?);
+        // First, so that an address that is taken leaves no file behind.
         let listener = listen_at(at).map_err(listen)?;
+        let gate = Arc::new(Gate::new(settings)?);
         let local = listener.local_addr().map_err(listen)?;
         Ok(Self { gate, listener, local })
     }
@@ -234,10 +235,18 @@ async fn take(
         connection::refuse(stream);
         return;
     }
-    let gate = Arc::clone(gate);
+    let place = Place(Arc::clone(gate));
     let (soon, now) = (ends.soon.clone(), ends.now.clone());
     ends.tasks.spawn(async move {
-        connection::serve(&gate, stream, local, soon, now).await;
-        gate.connections.fetch_sub(1, Ordering::Relaxed);
+        connection::serve(&place.0, stream, local, soon, now).await;
     });
+}
+
+/// One of the connections that there may be; free again however its task ends.
+struct Place(Arc<Gate>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+    }
 }

@@ -33,8 +33,9 @@ pub struct Settings {
     pub policies: BTreeMap<String, Policy>,
     /// Which model goes where; the first that matches.
     pub routes: Vec<Route>,
-    /// The policy of every request, whatever a route or a header says (`wrap`'s flags).
-    pub forced_policy: Option<Policy>,
+    /// The name of every request's policy, whatever a route or a header says (`--policy`); one of
+    /// [`policies`](Self::policies).
+    pub forced_policy: Option<String>,
     /// Requests that cannot be metered pass under a cost limit.
     pub allow_unmetered: bool,
     /// The ledger's file; `None`: off.
@@ -176,11 +177,16 @@ impl Prices {
         Self(rows)
     }
 
+    /// The configuration's own price of a model.
+    #[must_use]
+    pub fn own(&self, model: &str) -> Option<Price> {
+        self.0.iter().find(|(name, _)| name == model).map(|(_, price)| *price)
+    }
+
     /// What so much input of a model is billed at, at the dearest; `None` where it is not known.
     #[must_use]
     pub fn of(&self, provider: Option<&str>, model: &str, input: u64) -> Option<Price> {
-        let own = self.0.iter().find(|(name, _)| name == model).map(|(_, price)| *price);
-        own.or_else(|| models::find(provider, model).map(|row: &Model| row.dearest(input)))
+        self.own(model).or_else(|| models::find(provider, model).map(|row: &Model| row.dearest(input)))
     }
 }
 

@@ -13,6 +13,9 @@ use tokio::net::TcpStream;
 
 mod support;
 
+/// What a case is about.
+type Change<'a> = &'a dyn Fn(&mut Settings);
+
 /// A gateway that must not ask its provider anything.
 async fn closed(change: impl FnOnce(&mut Settings)) -> (Provider, Running) {
     let provider = Provider::says(response("200 OK", &[], "through")).await;
@@ -509,12 +512,16 @@ async fn websockets_are_refused_in_words() {
 
 #[tokio::test]
 async fn what_cannot_be_metered_is_refused_under_a_cost_limit() {
+    let force = |settings: &mut Settings, policy| {
+        settings.policies.insert("forced".into(), policy);
+        settings.forced_policy = Some("forced".into());
+    };
     let limited = || Policy { cost_limit_usd: Some(NanoUsd(1)), ..Policy::default() };
     let route = Route { model: "claude-*".into(), policy: Some("dear".into()), upstream: None };
-    let cases: [(&str, &dyn Fn(&mut Settings), u16); 6] = [
+    let cases: [(&str, Change<'_>, u16); 6] = [
         ("no limit", &|_| {}, 200),
         ("default", &|s| drop(s.policies.insert("default".into(), limited())), 400),
-        ("forced", &|s| s.forced_policy = Some(limited()), 400),
+        ("forced", &|s| force(s, limited()), 400),
         (
             "a route's",
             &|s| {
@@ -526,7 +533,7 @@ async fn what_cannot_be_metered_is_refused_under_a_cost_limit() {
         (
             "allowed",
             &|s| {
-                s.forced_policy = Some(limited());
+                force(s, limited());
                 s.allow_unmetered = true;
             },
             200,
@@ -534,7 +541,7 @@ async fn what_cannot_be_metered_is_refused_under_a_cost_limit() {
         (
             "observed",
             &|s| {
-                s.forced_policy = Some(Policy { mode: Mode::Observe, ..limited() });
+                force(s, Policy { mode: Mode::Observe, ..limited() });
             },
             200,
         ),

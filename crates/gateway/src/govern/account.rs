@@ -27,22 +27,21 @@ pub(super) struct Purse {
 }
 
 /// What a model costs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Tariff {
-    name: String,
-    prices: Prices,
+    /// The configuration's price, before the table's.
+    own: Option<Price>,
     model: Option<&'static Model>,
 }
 
 impl Tariff {
     pub(super) fn of(prices: &Prices, model: &str) -> Self {
-        let found = models::find(None, model);
-        Self { name: model.to_owned(), prices: prices.clone(), model: found }
+        Self { own: prices.own(model), model: models::find(None, model) }
     }
 
     /// The dearest that so much input can be billed at.
     pub(super) fn at(&self, input: u64) -> Option<Price> {
-        self.prices.of(None, &self.name, input)
+        self.own.or_else(|| self.model.map(|model| model.dearest(input)))
     }
 
     pub(super) fn cost(&self, tokens: &Tokens) -> Option<NanoUsd> {
@@ -80,6 +79,8 @@ struct Counting {
     output: u64,
     /// Whether the head of its response says what its input is billed.
     firm: bool,
+    /// The dearest that its input can be billed.
+    input: NanoUsd,
 }
 
 /// What has become of the wish to send a request.
@@ -201,8 +202,9 @@ impl Account {
         // A compaction is billed beside what its head says.
         let firm = size.unseen == 0 && !request.text.contains("\"compact");
         let output = bound.output;
-        self.newest = Counting { size, tokens: None, output, firm };
+        self.newest = Counting { size, tokens: None, output, firm, input: NanoUsd::ZERO };
         let Some(price) = self.tariff.at(bound.input) else { return Leased::Granted(None) };
+        self.newest.input = bound.input_cost(&price);
         let answer = money::tokens_cost(bound.input, price.input)
             + money::tokens_cost(policy.reserve_tokens, price.output);
         let held = if exploring { answer } else { NanoUsd::ZERO };
@@ -277,6 +279,16 @@ impl Account {
         if let Some(lease) = self.lease.take() {
             lease.settle(NanoUsd::ZERO);
         }
+    }
+
+    /// It was sent, and given up before anything came back: the provider has read it, and bills
+    /// that. What it wrote meanwhile, if anything, nobody knows.
+    pub(super) fn unanswered(&mut self) -> Option<NanoUsd> {
+        let lease = self.lease.take()?;
+        let cost = self.newest.input;
+        self.cost += cost;
+        lease.settle(cost);
+        Some(cost)
     }
 
     /// Books what the newest upstream request came to.

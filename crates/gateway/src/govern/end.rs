@@ -1,8 +1,11 @@
 //! What is kept of a request, and told of it: to the store, the ledger, the counters.
 
-use serde_json::json;
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use serde_json::{Value, json};
 use softland_ledger as ledger;
-use softland_session::core::{Admission, Digest, Ended, NanoUsd, Outcome, Reason, Used};
+use softland_session::core::{Admission, Digest, Ended, NanoUsd, Used};
 use softland_session::wire::anthropic::Tokens;
 use softland_session::{Answered, Done, Event, Exchange, Outline};
 
@@ -47,9 +50,13 @@ impl Record {
         }
     }
 
-    /// The request is decided on.
-    pub(super) fn begins(&mut self, opening: &Opening, run: &RunState) {
+    /// The request is decided on: what was done to it is told.
+    pub(super) fn decided(&mut self) {
         self.begun = true;
+    }
+
+    /// A request of a run, which may be its first.
+    pub(super) fn begins(&self, opening: &Opening, run: &RunState) {
         let gate = &opening.asked.gate;
         let now = gate.now();
         if opening.metered || !gate.runs.begins(&run.id, now) {
@@ -82,9 +89,15 @@ impl Record {
         self.local
     }
 
-    /// Something happened that the session tells of.
-    pub(super) fn event(&mut self, opening: &Opening, run: &str, event: &Event) {
+    /// Something happened that the session tells of. Returns what was done to the response.
+    pub(super) fn event(
+        &mut self,
+        opening: &Opening,
+        run: &str,
+        event: &Event,
+    ) -> Option<&'static str> {
         let gate = &opening.asked.gate;
+        let mut to_response = None;
         let (name, fields) = match event {
             Event::Signal(signal) => {
                 gate.metrics.signal(signal.signal.word());
@@ -94,7 +107,9 @@ impl Record {
             Event::Intervention { intervention, because, text } => {
                 let word = intervention.word();
                 gate.metrics.intervention(word);
-                if !self.begun {
+                if self.begun {
+                    to_response = Some(word);
+                } else {
                     self.done.push(word);
                 }
                 self.local |= matches!(word, "local_answer" | "stop");
@@ -104,12 +119,29 @@ impl Record {
                 }
                 ("intervention", fields)
             }
-            _ => return,
+            _ => return None,
         };
+        self.tell(opening, run, name, &fields);
+        to_response
+    }
+
+    /// A request beside the client's own has no money.
+    pub(super) fn denied(&self, opening: &Opening, run: &str, why: &str) {
+        opening.asked.gate.metrics.intervention("deny_spend");
+        let fields = json!({"intervention": "deny_spend", "because": null, "text": why});
+        self.tell(opening, run, "intervention", &fields);
+    }
+
+    fn tell(&self, opening: &Opening, run: &str, event: &'static str, fields: &Value) {
+        // What is only metered belongs to no run.
+        if opening.metered {
+            return;
+        }
+        let gate = &opening.asked.gate;
         let (at, turn, run) = (gate.now(), self.turn, run.to_owned());
         gate.tell(|| {
             let fields = fields.to_string();
-            ledger::Record::Event(ledger::Event { at, run, turn, event: name, fields })
+            ledger::Record::Event(ledger::Event { at, run, turn, event, fields })
         });
     }
 
@@ -118,6 +150,11 @@ impl Record {
         let gate = &opening.asked.gate;
         let full = opening.target.live.settings.ledger_full && gate.ledger.is_some();
         self.under_way = Some((gate.now(), None, full.then(|| body.to_vec())));
+    }
+
+    /// Whether a request is with the upstream.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
     }
 
     pub(super) fn status(&mut self, status: u16) {
@@ -137,6 +174,7 @@ impl Record {
         flow: (&Opening, &Exchange, &str),
         tokens: Tokens,
         cost: Option<NanoUsd>,
+        remark: Option<&str>,
     ) {
         let (opening, exchange, run) = flow;
         let gate = &opening.asked.gate;
@@ -162,42 +200,78 @@ impl Record {
             cache_write: tokens.cache_write_5m.saturating_add(tokens.cache_write_1h),
             cost,
             millis: now.saturating_sub(at),
-            remark: opening.metered.then(|| "metered: no tools".to_owned()),
+            remark: remark.or(opening.metered.then_some("metered: no tools")).map(str::to_owned),
             content,
         };
         gate.tell(|| ledger::Record::Request(request()));
     }
 }
 
+/// What is to be kept when a request is over.
+struct Keeping {
+    gate: Arc<Gate>,
+    scope: String,
+    changes: Changes,
+    /// What a sub-agent used is its parent's, too.
+    parent: Option<(String, Changes)>,
+}
+
+impl Keeping {
+    async fn keep(self) {
+        let Self { gate, scope, changes, parent } = self;
+        for (scope, changes) in [Some((scope, changes)), parent].into_iter().flatten() {
+            if let Err(error) = gate.store.keep(&scope, changes).await {
+                lost(&gate, &error);
+            }
+        }
+    }
+}
+
 impl Flow {
     /// The client's request is over: books, tells and keeps.
     pub(super) async fn close(&mut self, done: Option<Done>) {
+        if let Some(keeping) = self.book(done) {
+            keeping.keep().await;
+        }
+    }
+
+    /// The same where nothing can be waited for.
+    pub(super) fn close_now(&mut self, done: Option<Done>) {
+        let Some(keeping) = self.book(done) else { return };
+        let mut keeping = Box::pin(keeping.keep());
+        // A store in memory is never waited for.
+        if keeping.as_mut().now_or_never().is_none() {
+            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                runtime.spawn(keeping);
+            }
+        }
+    }
+
+    fn book(&mut self, done: Option<Done>) -> Option<Keeping> {
         if self.closed {
-            return;
+            return None;
         }
         self.closed = true;
         self.account.settle();
         self.settle_record();
-        let gate = self.opening.asked.gate.clone();
+        let gate = Arc::clone(&self.opening.asked.gate);
         if let Some(done) = &done {
             let calls = done.calls.iter().filter(|call| call.admission.runs()).count() as u64;
             gate.metrics.tool_calls(calls);
         }
         if self.opening.metered {
-            return;
+            return None;
         }
         self.told_of_run(done.as_ref());
-        let changes = self.changes(done);
-        if let Err(error) = gate.store.keep(&self.opening.place.scope, changes).await {
-            lost(&gate, &error);
-        }
-        self.tell_parent(&gate).await;
+        let (scope, changes) = (self.opening.place.scope.clone(), self.changes(done));
+        Some(Keeping { gate, scope, changes, parent: self.parent_changes() })
     }
 
     /// A request that failed is told of too.
-    fn settle_record(&mut self) {
+    pub(super) fn settle_record(&mut self) {
         let (id, opening) = (self.account.state.id.clone(), &self.opening);
-        self.record.billed((opening, &self.exchange, &id), Tokens::default(), None);
+        let cost = self.account.is_priced().then_some(NanoUsd::ZERO);
+        self.record.billed((opening, &self.exchange, &id), Tokens::default(), cost, None);
     }
 
     fn told_of_run(&self, done: Option<&Done>) {
@@ -227,7 +301,17 @@ impl Flow {
     }
 
     fn changes(&self, done: Option<Done>) -> Changes {
-        let Some(done) = done else { return self.untaken() };
+        let Some(mut done) = done else { return self.untaken() };
+        let broke_off = |ended: &Ended| !ended.outcome.is_done();
+        if done.ended.as_ref().is_some_and(broke_off) {
+            // It brought no turn. What was decided for its history holds all the same.
+            let pins = std::mem::take(&mut done.records);
+            let mut changes = Changes { pins, results: done.seen, ..self.untaken() };
+            if let Some((_, state)) = &mut changes.run {
+                state.ended = true;
+            }
+            return changes;
+        }
         let (outline, before) = (&self.opening.outline, &self.account.state);
         let now = self.opening.asked.gate.now();
         let total = self.account.used();
@@ -242,7 +326,12 @@ impl Flow {
             ..before.clone()
         };
         state.touch(now);
-        let ids: Vec<&str> = done.calls.iter().map(|call| call.id.as_str()).collect();
+        // Those that were taken out of the response stand in no history.
+        let taken_out = |admission: &Admission| {
+            matches!(admission, Admission::Refused(_) | Admission::ToolRefused(_))
+        };
+        let shown = done.calls.iter().filter(|call| !taken_out(&call.admission));
+        let ids: Vec<&str> = shown.map(|call| call.id.as_str()).collect();
         let turn = Answered { before: outline.here, calls: Outline::calls_of(&ids) };
         let found_by_content = self.opening.identity.session.is_none();
         Changes {
@@ -280,32 +369,12 @@ impl Flow {
     }
 
     /// What a sub-agent uses is its parent's, too.
-    async fn tell_parent(&self, gate: &Gate) {
-        let Some((scope, kept)) = &self.opening.place.parent else { return };
-        let Some(run) = kept.newest else { return };
+    fn parent_changes(&self) -> Option<(String, Changes)> {
+        let (scope, kept) = self.opening.place.parent.as_ref()?;
         let total = self.account.used();
         let tokens = total.input_total().saturating_add(total.output);
-        let changes = Changes { child_tokens: Some((run, tokens)), ..Changes::default() };
-        if let Err(error) = gate.store.keep(scope, changes).await {
-            lost(gate, &error);
-        }
-    }
-
-    /// The client is gone in the middle of a response that it waited for as a whole.
-    pub(super) fn dropped(&mut self) {
-        self.settle_record();
-        if self.opening.metered {
-            return;
-        }
-        let ended = Ended::plain(Outcome::Cancelled, Reason::User);
-        let gate = &self.opening.asked.gate;
-        let id = &self.account.state.id;
-        gate.metrics.run_ended(ended.outcome);
-        if let Some(open) = gate.runs.ends(id) {
-            let cost = open.cost.zip(self.account.cost()).map(|(sum, cost)| sum + cost);
-            let open = OpenRun { tokens: open.tokens.plus(self.account.used()), cost, ..open };
-            gate.tell(|| ends(gate.now(), id, ended, false, None, &open));
-        }
+        let changes = Changes { child_tokens: Some((kept.newest?, tokens)), ..Changes::default() };
+        Some((scope.clone(), changes))
     }
 }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, Method, StatusCode};
 use softland_session::core::{Digest, Failure, Phase, Rung};
 use softland_session::wire::anthropic::{Request, Splice, Tokens, respond};
@@ -24,6 +24,8 @@ use crate::upstream::{Response, UpstreamError};
 const AHEAD: usize = 16;
 /// The largest response that is read whole.
 const WHOLE: usize = 64 << 20;
+/// What the ledger says of a request whose client left before anything came back.
+const UNANSWERED: &str = "estimated: the client left before the provider said what it costs";
 /// How long a stream is silent before it gets a sign of life.
 const SILENCE: Duration = Duration::from_secs(10);
 
@@ -45,8 +47,12 @@ pub(crate) struct Flow {
     deadline: Option<Instant>,
     /// The head of the newest upstream response.
     headers: HeaderMap,
+    /// Whether the newest response's connection broke off.
+    cut: bool,
     /// Why the newest response broke off, where nothing in it says so.
     broken: Option<String>,
+    /// The upstream's own body, where it is only observed.
+    verbatim: Option<Bytes>,
     /// Nothing is left to be booked.
     pub(super) closed: bool,
 }
@@ -95,15 +101,18 @@ impl Flow {
             sent: 0,
             deadline: left.map(|left| Instant::now() + left),
             headers: HeaderMap::new(),
+            cut: false,
             broken: None,
+            verbatim: None,
             closed: false,
         }
     }
 
     /// The response to the client.
     pub(crate) async fn respond(mut self) -> http::Response<Body> {
-        self.tell();
         self.record.begins(&self.opening, &self.account.state);
+        self.tell();
+        self.record.decided();
         loop {
             match self.exchange.step() {
                 Step::Done(done) => return self.answer(*done).await,
@@ -124,11 +133,26 @@ impl Flow {
         self.tell();
         let head = head::of(&self, &self.headers);
         self.end_stream_broken();
-        let bytes = std::mem::take(&mut self.out.bytes);
+        let bytes = Bytes::from(std::mem::take(&mut self.out.bytes));
+        let bytes = self.verbatim.take().unwrap_or(bytes);
+        if bytes.is_empty() {
+            return self.nothing(done).await;
+        }
         self.close(Some(done)).await;
         let mut response = http::Response::new(Body::full(bytes));
         *response.headers_mut() = head;
         response
+    }
+
+    /// A request behind the client's own has failed, and nothing can be said in its place.
+    async fn nothing(mut self, done: Done) -> http::Response<Body> {
+        let why = self.broken.take();
+        let why = why.unwrap_or_else(|| format!("upstream {} failed", self.upstream()));
+        let protocol = self.opening.target.protocol;
+        let mut answer = errors::shaped(protocol, StatusCode::BAD_GATEWAY, &why);
+        head::add(&self, answer.headers_mut());
+        self.close(Some(done)).await;
+        answer
     }
 
     /// A response that goes on while it is read, in a task of its own: what the session holds back
@@ -146,19 +170,26 @@ impl Flow {
         loop {
             match self.pump(upstream, &client).await {
                 Pumped::Gone => return self.gone().await,
+                // What came has gone on as it was.
+                Pumped::Ended if self.observes() => self.out.bytes.clear(),
                 Pumped::Ended => {}
             }
             upstream = loop {
                 self.tell();
-                if self.flush(&client).await.is_err() {
+                // The end is looked at as a whole.
+                if !self.exchange.is_done() && self.flush(&client).await.is_err() {
                     return self.gone().await;
                 }
                 match self.exchange.step() {
                     Step::Done(done) => {
                         self.tell();
+                        if self.observes() {
+                            return self.end_observed(*done, client).await;
+                        }
                         self.end_stream_broken();
-                        let flushed = self.flush(&client).await;
+                        // Kept first: who has read the end may ask again at once.
                         self.close(Some(*done)).await;
+                        let flushed = self.flush(&client).await;
                         return if flushed.is_ok() {
                             client.finish()
                         };
@@ -171,6 +202,12 @@ impl Flow {
                 }
             };
         }
+    }
+
+    /// It breaks off where the upstream did.
+    async fn end_observed(mut self, done: Done, client: Sender) {
+        self.close(Some(done)).await;
+        if self.cut { client.abort() } else { client.finish() }
     }
 
     /// Sends a request that the client does not see, with signs of life.
@@ -195,6 +232,7 @@ impl Flow {
     async fn pump(&mut self, mut upstream: Response, client: &Sender) -> Pumped {
         let deadline = self.deadline;
         let mut billed = false;
+        let mut said = Instant::now();
         loop {
             let chunk = tokio::select! {
                 biased;
@@ -203,16 +241,30 @@ impl Flow {
                     self.expire();
                     return Pumped::Ended;
                 }
+                // What is held is not heard.
+                () = sleep_until(said + SILENCE), if self.is_hidden() => {
+                    respond::write_ping(&mut self.out.bytes);
+                    Ok(Some(Bytes::new()))
+                }
                 chunk = upstream.chunk() => chunk,
             };
             match chunk {
                 Ok(Some(bytes)) => {
                     if let Err(error) = self.exchange.push(&bytes, &mut self.out) {
                         self.fail(Some(error.to_string()));
+                        if self.observes() {
+                            return self.hand_on(bytes, upstream, client).await;
+                        }
                         return Pumped::Ended;
                     }
                     billed = billed || self.account.head(self.exchange.so_far());
+                    if self.observes() {
+                        self.out.bytes = bytes.into();
+                    }
                     self.tell();
+                    if !self.out.bytes.is_empty() {
+                        said = Instant::now();
+                    }
                     if self.flush(client).await.is_err() {
                         return Pumped::Gone;
                     }
@@ -229,15 +281,44 @@ impl Flow {
         }
     }
 
+    /// What cannot be read and is only observed goes on to its end.
+    async fn hand_on(&mut self, first: Bytes, mut upstream: Response, client: &Sender) -> Pumped {
+        let mut next = Ok(Some(first));
+        loop {
+            match next {
+                Ok(Some(bytes)) => {
+                    if client.send(bytes).await.is_err() {
+                        return Pumped::Gone;
+                    }
+                }
+                Ok(None) => {
+                    self.broken = None;
+                    return Pumped::Ended;
+                }
+                Err(_) => {
+                    self.cut = true;
+                    return Pumped::Ended;
+                }
+            }
+            next = tokio::select! {
+                biased;
+                () = client.closed() => return Pumped::Gone,
+                chunk = upstream.chunk() => chunk,
+            };
+        }
+    }
+
     /// The upstream's stream is over. What was all there is whole, however the connection ended.
     fn finish(&mut self, error: Option<UpstreamError>) {
+        self.cut = error.is_some();
         let so_far = self.exchange.so_far();
         let Err(unfinished) = self.exchange.finish(&mut self.out) else { return };
         // What it reports of itself is of its beginning.
         self.out.events.retain(|event| !matches!(event, Event::Usage(_)));
         self.bill(so_far);
         self.broken = match (unfinished, error) {
-            (Unfinished::Error { .. }, _) => None,
+            // To the client's own request it was passed on.
+            (Unfinished::Error { .. }, _) if !self.is_hidden() => None,
             (_, Some(error)) => Some(error.to_string()),
             (unfinished, None) => Some(unfinished.to_string()),
         };
@@ -266,6 +347,7 @@ impl Flow {
             }
             None => {
                 self.deadline = None;
+                self.broken = Some("softland: the run's time is over".to_owned());
                 self.exchange.fail(Failure::Provider, &mut self.out);
             }
         }
@@ -276,18 +358,21 @@ impl Flow {
         let body = match self.with_money(body).await {
             Ok(body) => body,
             Err(()) => {
+                self.broken = Some("softland: no money is left for this turn".to_owned());
                 self.exchange.fail(Failure::Provider, &mut self.out);
                 return Sent::Taken;
             }
         };
         self.sent += 1;
+        // What went wrong before is behind it.
+        self.broken = None;
         let opening = &self.opening;
         let (gate, target) = (&opening.asked.gate, &opening.target);
         if self.sent == 1 {
             gate.metrics.added_latency(target.began.elapsed());
         }
-        let governed = !self.exchange.run().policy().observes();
-        let headers = headers::to_upstream(&opening.asked.parts.headers, target, governed);
+        // Who only observes has to be able to read, too.
+        let headers = headers::to_upstream(&opening.asked.parts.headers, target, true);
         self.record.sends(opening, &body);
         let sending =
             gate.upstreams.send(&target.origin, Method::POST, &target.path, headers, body);
@@ -312,7 +397,10 @@ impl Flow {
             return self.refused(response).await;
         }
         let streams = response.headers.get(CONTENT_TYPE).is_some_and(is_event_stream);
-        if streams && self.exchange.streams() {
+        if is_packed(&response.headers) || streams != self.exchange.streams() {
+            return self.unread(response);
+        }
+        if streams {
             self.headers.clone_from(&response.headers);
             return Sent::Streams(response);
         }
@@ -331,6 +419,7 @@ impl Flow {
             Some(Ok(bytes)) => bytes,
         };
         self.headers.clone_from(&headers);
+        self.verbatim = self.observes().then(|| bytes.clone());
         if let Err(error) = self.exchange.whole(&bytes, &mut self.out) {
             if self.is_hidden() {
                 self.fail(Some(error.to_string()));
@@ -346,10 +435,26 @@ impl Flow {
         Sent::Taken
     }
 
+    /// A response in a form that was not asked for. What it cost does not show: it is booked as the
+    /// worst case.
+    fn unread(&mut self, response: Response) -> Sent {
+        let id = &self.opening.target.id;
+        tracing::warn!(%id, headers = ?response.headers.keys(), "cannot be read as it was asked for");
+        if self.is_hidden() {
+            self.broken = Some(format!("upstream {} answered in another form", self.upstream()));
+            self.exchange.fail(Failure::Provider, &mut self.out);
+            return Sent::Taken;
+        }
+        let mut answer = pass::pass_back(response);
+        head::add(self, answer.headers_mut());
+        Sent::Passes(Box::new(answer))
+    }
+
     /// An upstream that says no, or that cannot serve now. To the client's own request that is the
     /// client's to know; what softland asked for beside takes the next rung.
     async fn refused(&mut self, response: Response) -> Sent {
         self.account.nothing();
+        self.settle_record();
         let gate = &self.opening.asked.gate;
         let (rung, status) = (self.exchange.rung(), response.status);
         let ours = self.sent > 1 || matches!(rung, Some(Rung::None | Rung::Respond | Rung::Refuse));
@@ -357,6 +462,7 @@ impl Flow {
             gate.learned.refused(&self.opening.model, rung);
         }
         if self.is_hidden() || (ours && status == StatusCode::BAD_REQUEST) {
+            self.broken = Some(format!("upstream {} answered {status}", self.upstream()));
             self.exchange.fail(Failure::Provider, &mut self.out);
             return Sent::Taken;
         }
@@ -366,16 +472,22 @@ impl Flow {
     }
 
     fn unreachable(&mut self, error: &UpstreamError) -> Sent {
-        let target = &self.opening.target;
-        tracing::warn!(id = %target.id, %error, "no response");
+        tracing::warn!(id = %self.opening.target.id, %error, "no response");
         self.account.nothing();
+        self.settle_record();
         if self.is_hidden() {
+            self.broken = Some(error.to_string());
             self.exchange.fail(Failure::Provider, &mut self.out);
             return Sent::Taken;
         }
-        let mut answer = errors::shaped(target.protocol, error.status(), &error.to_string());
+        let protocol = self.opening.target.protocol;
+        let mut answer = errors::shaped(protocol, error.status(), &error.to_string());
         head::add(self, answer.headers_mut());
         Sent::Passes(Box::new(answer))
+    }
+
+    fn upstream(&self) -> &str {
+        self.opening.target.origin.name()
     }
 
     /// Whether the request under way is softland's own, behind one that the client's led to.
@@ -397,8 +509,12 @@ impl Flow {
             let waits = (self.sent == 0).then_some(&self.opening.asked.loud);
             match self.account.reserve(&gate, &request, &policy, false, waits).await {
                 Leased::Granted(limit) => limit,
-                Leased::Short(_) | Leased::Lost(_) => {
-                    gate.metrics.intervention("deny_spend");
+                Leased::Short(short) => {
+                    self.record.denied(&self.opening, &self.account.state.id, &short.to_string());
+                    return Err(());
+                }
+                Leased::Lost(why) => {
+                    self.record.denied(&self.opening, &self.account.state.id, &why);
                     return Err(());
                 }
             }
@@ -412,12 +528,26 @@ impl Flow {
 
     /// Takes what happened out of the session, for whoever watches.
     fn tell(&mut self) {
+        let mut comments = Vec::new();
         for event in std::mem::take(&mut self.out.events) {
             match event {
                 Event::Usage(tokens) => self.count(tokens),
-                event => self.record.event(&self.opening, &self.account.state.id, &event),
+                event => {
+                    let done = self.record.event(&self.opening, &self.account.state.id, &event);
+                    let done = done.filter(|_| self.exchange.streams() && !self.observes());
+                    comments.extend(done.map(|word| format!(": softland {word}\n\n")));
+                }
             }
         }
+        // In front of what waits: there, and maybe only there, one event has ended.
+        if !comments.is_empty() {
+            let waiting = std::mem::take(&mut self.out.bytes);
+            self.out.bytes = [comments.concat().into_bytes(), waiting].concat();
+        }
+    }
+
+    fn observes(&self) -> bool {
+        self.exchange.run().policy().observes()
     }
 
     fn count(&mut self, tokens: Tokens) {
@@ -431,7 +561,7 @@ impl Flow {
     fn bill(&mut self, tokens: Tokens) {
         let cost = self.account.add(tokens);
         let flow = (&self.opening, &self.exchange, self.account.state.id.as_str());
-        self.record.billed(flow, tokens, cost);
+        self.record.billed(flow, tokens, cost, None);
     }
 
     async fn flush(&mut self, client: &Sender) -> Result<(), crate::body::Gone> {
@@ -445,6 +575,9 @@ impl Flow {
     fn end_stream_broken(&mut self) {
         if let Some(why) = self.broken.take().filter(|_| self.exchange.streams()) {
             if !self.record.answered_locally() {
+                // Half an event would swallow the one that follows.
+                let whole = after_last_event(&self.out.bytes);
+                self.out.bytes.truncate(whole);
                 respond::write_error(&mut self.out.bytes, "api_error", &why);
             }
         }
@@ -452,26 +585,38 @@ impl Flow {
 
     /// The client went away: the upstream request is dropped, and what came is booked.
     async fn gone(mut self) {
+        let done = self.give_up();
+        self.close(done).await;
+    }
+
+    fn give_up(&mut self) -> Option<Done> {
         self.tell();
-        self.bill(self.exchange.so_far());
+        let so_far = self.exchange.so_far();
+        if so_far == Tokens::default() && self.record.is_under_way() {
+            let cost = self.account.unanswered();
+            let flow = (&self.opening, &self.exchange, self.account.state.id.as_str());
+            self.record.billed(flow, so_far, cost, Some(UNANSWERED));
+        } else {
+            self.bill(so_far);
+        }
         self.exchange.fail(Failure::Cancelled, &mut self.out);
         self.tell();
-        if let Step::Done(done) = self.exchange.step() {
-            self.close(Some(*done)).await;
+        match self.exchange.step() {
+            Step::Done(done) => Some(*done),
+            Step::Send(_) => None,
         }
     }
 }
 
 impl Drop for Flow {
-    /// A client that does not stream is gone when its request's future is: what came is booked,
-    /// and its store is told, as far as a drop can.
+    /// Whoever waits for the head of a response is gone when its request's future is: what came
+    /// is booked, and the store is told.
     fn drop(&mut self) {
         if self.closed {
             return;
         }
-        self.tell();
-        self.bill(self.exchange.so_far());
-        self.dropped();
+        let done = self.give_up();
+        self.close_now(done);
     }
 }
 
@@ -480,6 +625,18 @@ async fn until(deadline: Option<Instant>) {
         Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,
     }
+}
+
+/// Where the last whole event ends. What was handed on before ends with one.
+fn after_last_event(bytes: &[u8]) -> usize {
+    let ends = |end: &[u8]| bytes.windows(end.len()).rposition(|at| at == end);
+    let of = |end: &[u8]| ends(end).map_or(0, |at| at + end.len());
+    of(b"\n\n").max(of(b"\r\n\r\n")).max(of(b"\r\r"))
+}
+
+/// `identity` was asked for.
+fn is_packed(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_ENCODING).is_some_and(|coding| coding != "identity")
 }
 
 fn is_event_stream(kind: &http::HeaderValue) -> bool {

@@ -106,7 +106,9 @@ impl Opening {
         if !account.is_priced() && limits_money(&policy, &self.place) {
             return Err(Box::new(unpriced(&self.model)));
         }
-        let leased = account.reserve(&gate, request, &policy, true, Some(&self.asked.loud)).await;
+        // No answer follows one that is only metered: nothing is held back for it.
+        let (explores, loud) = (!self.metered, Some(&self.asked.loud));
+        let leased = account.reserve(&gate, request, &policy, explores, loud).await;
         let (short, output_limit, leased) = match leased {
             Leased::Granted(limit) => (None, limit, true),
             Leased::Short(short) => (Some(short), None, false),
@@ -118,7 +120,10 @@ impl Opening {
         };
         let mut facts = account.facts(request, now, short.as_ref());
         facts.stale = self.vain(&account.state);
-        let mut out = Out::default();
+        if self.metered {
+            facts.reserve_input_cost = NanoUsd::ZERO;
+        }
+        let mut out = Out::quiet();
         let exchange = opened.begin(&facts, &mut out);
         let money = (output_limit, leased);
         Ok(Flow::new(self, exchange, out, account, run, money, continues))
@@ -164,7 +169,7 @@ impl Opening {
         let own = match (&self.identity.run, shares) {
             (Some(given), _) => format!("run:given:{given}"),
             (None, Some((account, ..))) => account.clone(),
-            (None, None) if self.metered => session.clone(),
+            (None, None) if self.metered => self.beside().unwrap_or_else(|| session.clone()),
             (None, None) if state.account.is_empty() => format!("run:{scope}:{run}"),
             (None, None) => state.account.clone(),
         };
@@ -172,16 +177,17 @@ impl Opening {
         Purse { run: own, session, parent }
     }
 
+    /// The account of the run that a title or a summary is asked for beside.
+    fn beside(&self) -> Option<String> {
+        let newest = self.place.state(&self.place.kept.newest?)?;
+        Some(newest.account).filter(|account| !account.is_empty())
+    }
+
     /// The limit that a sub-agent has of its own, not of its parent's.
     fn own_limit(&self) -> Option<NanoUsd> {
         let settings = &self.target.live.settings;
-        let own = settings.policies.get(&self.chosen.name);
-        settings
-            .forced_policy
-            .as_ref()
-            .or(own)
-            .and_then(|policy| policy.cost_limit_usd)
-            .filter(|own| parent_limit(&self.place) != Some(*own))
+        let own = settings.policies.get(&self.chosen.name)?;
+        own.cost_limit_usd.filter(|own| parent_limit(&self.place) != Some(*own))
     }
 
     /// A sub-agent's parent's account, its limit, and what it holds back for its own answer.

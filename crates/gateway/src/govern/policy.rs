@@ -34,11 +34,8 @@ pub(super) fn choose(
     let named = route.and_then(|route| route.upstream.as_deref()).filter(|_| !direct);
     let origin = named.and_then(|name| live.origins.get(name)).unwrap_or(origin);
     let origin = Arc::clone(origin);
-    if let Some(policy) = &settings.forced_policy {
-        return Ok(Chosen { name: "default".to_owned(), policy: policy.clone(), origin });
-    }
-    let name = header.or_else(|| route.and_then(|route| route.policy.as_deref()));
-    let name = name.unwrap_or("default");
+    let routed = route.and_then(|route| route.policy.as_deref());
+    let name = settings.forced_policy.as_deref().or(header).or(routed).unwrap_or("default");
     let known = settings.policies.get(name).cloned().or_else(|| Policy::named(name));
     match known {
         Some(policy) => Ok(Chosen { name: name.to_owned(), policy, origin }),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use softland_session::core::{Digest, Used};
+use softland_session::core::Digest;
 use softland_session::{Outline, Remembered};
 
 use crate::gate::Gate;
@@ -110,14 +110,17 @@ impl Place {
         let changed = self.kept.first.is_some_and(|first| first != outline.first);
         let client = matches!(identity.session, Some(Name::Client(_)));
         let same_tools = client && self.kept.tools == Some(outline.tools);
-        changed && self.kept.used != Used::default() && (outline.summary || same_tools)
+        // A first message that a client has only written anew still has its run behind it.
+        let shrunk = (outline.answered.len() as u64) < self.kept.used.turns;
+        changed && shrunk && (outline.summary || same_tools)
     }
 
     /// The state of a run, as it was kept.
     pub(super) fn state(&self, run: &Digest) -> Option<RunState> {
         let forked = self.forked.as_ref().filter(|(forked, _)| forked == run);
-        let kept = self.kept.runs.get(run);
-        kept.or(forked.map(|(_, state)| state)).cloned()
+        // A fork goes on from what was used, with an account of its own.
+        let fork = |state: &RunState| RunState { account: String::new(), ..state.clone() };
+        self.kept.runs.get(run).cloned().or(forked.map(|(_, state)| fork(state)))
     }
 }
 

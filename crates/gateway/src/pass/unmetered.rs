@@ -47,8 +47,8 @@ fn is_free(path: &str) -> bool {
 /// is not read: all routes are possible.
 fn applying<'a>(settings: &Settings, named: Option<&'a str>) -> Result<bool, &'a str> {
     let known = |name: &str| settings.policies.get(name).cloned().or_else(|| Policy::named(name));
-    if let Some(policy) = &settings.forced_policy {
-        return Ok(limits_costs(policy));
+    if let Some(name) = &settings.forced_policy {
+        return Ok(known(name).as_ref().is_some_and(limits_costs));
     }
     if let Some(name) = named {
         return known(name).as_ref().map(limits_costs).ok_or(name);

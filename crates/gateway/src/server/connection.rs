@@ -21,7 +21,7 @@ use crate::gate::Gate;
 mod timed;
 
 pub(crate) use timed::Pulse;
-use timed::{Late, Timed};
+use timed::{Late, Timed, Times};
 
 /// Bytes of a request's head. Its headers are 100 at most, as the server library has it: another
 /// number would cost an allocation for each request.
@@ -29,6 +29,8 @@ const HEAD_BYTES: usize = 64 << 10;
 /// How long a connection without a request is kept. Longer than SDKs keep theirs, so that the
 /// client closes first and no request meets a closing door.
 const IDLE: Duration = Duration::from_secs(75);
+/// How long a client may leave what is sent to it unread: an upstream waits behind it.
+const STALL: Duration = Duration::from_secs(300);
 /// For the last words to a client that is too slow.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -50,10 +52,12 @@ pub(super) async fn serve(
     let local = stream.local_addr().unwrap_or(local);
     let pulse = Arc::new(Pulse::default());
     let head_time = gate.live().settings.limits.head_time;
-    let stream = Timed::new(stream, Arc::clone(&pulse), head_time, IDLE);
+    let times = Times { head: head_time, idle: IDLE, stall: STALL };
+    let stream = Timed::new(stream, Arc::clone(&pulse), times);
     let service = service_fn(|request| {
         pulse.busy();
-        let answered = answer(Arc::clone(gate), Arc::clone(&pulse), local, request);
+        // In a box, so that a connection has room for a request only while it answers one.
+        let answered = Box::pin(answer(Arc::clone(gate), Arc::clone(&pulse), local, request));
         async { Ok::<_, Infallible>(answered.await) }
     });
     let mut builder = http1::Builder::new();

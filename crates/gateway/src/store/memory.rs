@@ -41,6 +41,8 @@ struct Turn {
     then: RunState,
     /// The first history that went on from here.
     child: Option<Digest>,
+    /// Several conversations answered so, and none of them can be told by it.
+    shared: bool,
 }
 
 #[async_trait]
@@ -51,6 +53,9 @@ impl Store for MemoryStore {
         let clock = held.clock;
         for turn in turns.iter().rev() {
             let Some((used, known)) = held.turns.get_mut(turn) else { continue };
+            if known.shared {
+                continue;
+            }
             *used = clock;
             let fork = known.child.is_some_and(|child| child != here);
             known.child.get_or_insert(here);
@@ -80,8 +85,11 @@ impl Store for MemoryStore {
         let scope = Arc::make_mut(scope);
         let then = apply(scope, changes);
         if let (Some((turn, (run, _))), Some(then)) = (turn, then) {
-            let child = held.turns.get(&turn).and_then(|(_, known)| known.child);
-            let known = Turn { scope: name.to_owned(), run, then, child };
+            let before = held.turns.get(&turn).map(|(_, known)| known);
+            let child = before.and_then(|known| known.child);
+            // Strangers who ask the same and are told the same do not become one.
+            let shared = before.is_some_and(|known| known.shared || known.scope != name);
+            let known = Turn { scope: name.to_owned(), run, then, child, shared };
             held.turns.insert(turn, (clock, known));
         }
         shrink(&mut held.scopes, SCOPES);

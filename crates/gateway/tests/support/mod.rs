@@ -20,6 +20,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+pub(crate) mod client;
+pub(crate) mod reading;
+pub(crate) mod script;
+pub(crate) mod sim;
+
 /// Longer than anything here takes; a test that waits so long has failed.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 

@@ -1,6 +1,7 @@
-//! A client's socket with a limit on the time for a request's head, and on the time without any.
+//! A client's socket with limits: on the time for a request's head, on the time without any, and
+//! on the time that the client leaves what is sent to it unread.
 //!
-//! The server library has one such limit for both, and says nothing to the client when it is over.
+//! The server library has one limit for the first two, none for the third, and says nothing to the client when it is over.
 
 use std::io;
 use std::pin::Pin;
@@ -41,6 +42,19 @@ pub(super) enum Late {
     Head,
     /// Any byte.
     Idle,
+    /// To read what it is sent.
+    Stall,
+}
+
+/// How long what may take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    /// A request's head, from its first byte.
+    pub(super) head: Duration,
+    /// No request.
+    pub(super) idle: Duration,
+    /// No byte taken of a response.
+    pub(super) stall: Duration,
 }
 
 /// A client's socket.
@@ -48,23 +62,19 @@ pub(super) enum Late {
 pub(super) struct Timed {
     stream: TcpStream,
     pulse: Arc<Pulse>,
-    head: Duration,
-    idle: Duration,
+    times: Times,
     timer: Pin<Box<Sleep>>,
     /// What the timer runs for.
     armed: u8,
+    /// Runs while a write waits.
+    stalled: Option<Pin<Box<Sleep>>>,
     late: Option<Late>,
 }
 
 impl Timed {
-    pub(super) fn new(
-        stream: TcpStream,
-        pulse: Arc<Pulse>,
-        head: Duration,
-        idle: Duration,
-    ) -> Self {
-        let timer = Box::pin(tokio::time::sleep(head));
-        Self { stream, pulse, head, idle, timer, armed: NEW, late: None }
+    pub(super) fn new(stream: TcpStream, pulse: Arc<Pulse>, times: Times) -> Self {
+        let timer = Box::pin(tokio::time::sleep(times.head));
+        Self { stream, pulse, times, timer, armed: NEW, stalled: None, late: None }
     }
 
     /// What ended the connection, if time did.
@@ -83,12 +93,29 @@ impl Timed {
             return Poll::Pending;
         }
         if self.armed != state {
-            let limit = if state == IDLE { self.idle } else { self.head };
+            let limit = if state == IDLE { self.times.idle } else { self.times.head };
             self.timer.as_mut().reset(Instant::now() + limit);
             self.armed = state;
         }
         ready!(self.timer.as_mut().poll(cx));
         self.late = Some(if state == HEAD { Late::Head } else { Late::Idle });
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    /// What became of a write, or that it waits for too long.
+    fn written(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if written.is_ready() {
+            self.stalled = None;
+            return written;
+        }
+        let limit = self.times.stall;
+        let timer = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
+        ready!(timer.as_mut().poll(cx));
+        self.late = Some(Late::Stall);
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
@@ -120,7 +147,8 @@ impl AsyncWrite for Timed {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
+        let written = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.written(cx, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -140,6 +168,74 @@ impl AsyncWrite for Timed {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.written(cx, written)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    const TIMES: Times = Times {
+        head: Duration::from_secs(10),
+        idle: Duration::from_secs(75),
+        stall: Duration::from_secs(300),
+    };
+
+    async fn pair(pulse: &Arc<Pulse>) -> (TcpStream, Timed) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let client = TcpStream::connect(address).await.expect("a connection");
+        let (stream, _) = listener.accept().await.expect("a connection");
+        (client, Timed::new(stream, Arc::clone(pulse), TIMES))
+    }
+
+    /// Time passes here whenever nothing else can: what waits for ever ends at once.
+    async fn waited(timed: &mut Timed) -> (Duration, Option<Late>) {
+        let began = Instant::now();
+        let read = timed.read(&mut [0; 8]).await;
+        assert_eq!(read.map_err(|error| error.kind()), Err(io::ErrorKind::TimedOut));
+        (began.elapsed(), timed.late())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_an_idle_connection_and_a_silent_one_have_their_times() {
+        let pulse = Arc::new(Pulse::default());
+        let (_client, mut timed) = pair(&pulse).await;
+        let (time, late) = waited(&mut timed).await;
+        assert_eq!((time.as_secs(), late), (10, Some(Late::Idle)), "it never said anything");
+
+        let pulse = Arc::new(Pulse::default());
+        let (mut client, mut timed) = pair(&pulse).await;
+        client.write_all(b"GET").await.expect("written");
+        assert_eq!(timed.read(&mut [0; 8]).await.expect("read"), 3);
+        let (time, late) = waited(&mut timed).await;
+        assert_eq!((time.as_secs(), late), (10, Some(Late::Head)));
+
+        let pulse = Arc::new(Pulse::default());
+        let (_client, mut timed) = pair(&pulse).await;
+        pulse.busy();
+        pulse.idle();
+        let (time, late) = waited(&mut timed).await;
+        assert_eq!((time.as_secs(), late), (75, Some(Late::Idle)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_read_is_let_go() {
+        let pulse = Arc::new(Pulse::default());
+        let (_client, mut timed) = pair(&pulse).await;
+        pulse.busy();
+        let began = Instant::now();
+        let error = loop {
+            if let Err(error) = timed.write_all(&[0; 1 << 16]).await {
+                break error;
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert_eq!((began.elapsed().as_secs(), timed.late()), (300, Some(Late::Stall)));
     }
 }
