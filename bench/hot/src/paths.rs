@@ -1,0 +1,155 @@
+//! What is counted: reading a stream, relaying it through an exchange, beginning an exchange on a
+//! short and a longer history, and putting lines into a body.
+
+use std::hint::black_box;
+use std::mem;
+
+use softland_bench_texts::answers;
+use softland_bench_texts::requests::{self, Kind, LONG_MODEL, Wire};
+use softland_session::core::Role;
+use softland_session::core::policy::Policy;
+use softland_session::wire::anthropic::Splice;
+use softland_session::wire::sse::{DEFAULT_LIMIT, Decoder};
+use softland_session::{Context, Exchange, Out, Step};
+
+/// The most times a path is run. Its inputs are always made for all of them.
+pub(crate) const MOST: usize = 16;
+/// Bytes of a piece of a stream: what one TCP segment over Ethernet carries.
+const PIECE: usize = 1460;
+/// Turns of a history of about 100 KB.
+const TURNS: usize = 40;
+
+/// The paths by name, each with what it does.
+pub(crate) const PATHS: [(&str, &str); 5] = [
+    ("sse", "68 events of 15 KB cut into frames"),
+    ("relay", "the same through an exchange to the client, to the end of the turn"),
+    ("begin-short", "a history of 1.5 KB, from its bytes to the body that goes upstream"),
+    ("begin-long", "the same for 100 KB, 40 turns"),
+    ("splice", "100 lines put into a body of 100 KB"),
+];
+
+/// Does the work of a path so many times.
+pub(crate) fn run(name: &str, times: usize) -> Result<(), String> {
+    if times > MOST {
+        return Err(format!("{times} times are more than {MOST}"));
+    }
+    match name {
+        "sse" => sse(times),
+        "relay" => relay(times),
+        "begin-short" => begin(times, short(), 4),
+        "begin-long" => begin(times, requests::history(TURNS), 60),
+        "splice" => splice(times),
+        _ => Err(format!("no path {name}")),
+    }
+}
+
+fn sse(times: usize) -> Result<(), String> {
+    let stream = stream();
+    for _ in 0..times {
+        let (mut decoder, mut frames) = (Decoder::new(DEFAULT_LIMIT), 0);
+        for piece in stream.chunks(PIECE) {
+            decoder.push(piece);
+            while let Some(frame) = decoder.next() {
+                black_box(frame.map_err(|error| error.to_string())?);
+                frames += 1;
+            }
+        }
+        is(frames, answers::EVENTS)?;
+    }
+    Ok(())
+}
+
+fn relay(times: usize) -> Result<(), String> {
+    let stream = stream();
+    let mut begun = Vec::new();
+    for _ in 0..MOST {
+        let (mut exchange, _) = exchange(short_stream(), 4)?;
+        let Step::Send(_) = exchange.step() else { return Err("nothing was sent".to_owned()) };
+        begun.push(exchange);
+    }
+    for exchange in begun.iter_mut().take(times) {
+        let mut shown = 0;
+        for piece in stream.chunks(PIECE) {
+            let mut out = Out::default();
+            exchange.push(piece, &mut out).map_err(|error| error.to_string())?;
+            shown += black_box(out).bytes.len();
+        }
+        let mut out = Out::default();
+        exchange.finish(&mut out).map_err(|error| error.to_string())?;
+        shown += out.bytes.len();
+        let Step::Done(done) = exchange.step() else { return Err("not done".to_owned()) };
+        is(done.calls.len(), 1)?;
+        is(shown, stream.len())?;
+    }
+    mem::forget(begun);
+    Ok(())
+}
+
+fn begin(times: usize, body: Vec<u8>, limit: u64) -> Result<(), String> {
+    let length = body.len();
+    let mut bodies = vec![body; MOST];
+    for body in bodies.drain(MOST - times..) {
+        let (mut exchange, _out) = exchange(body, limit)?;
+        match exchange.step() {
+            Step::Send(body) if body.len() > length => drop(black_box(body)),
+            Step::Send(_) => return Err("no line was put in".to_owned()),
+            Step::Done(_) => return Err("nothing was sent".to_owned()),
+        }
+    }
+    mem::forget(bodies);
+    Ok(())
+}
+
+fn splice(times: usize) -> Result<(), String> {
+    let body = requests::history(TURNS);
+    let line = b"\\n\\n12 tool calls remaining";
+    let mut lines = Splice::default();
+    for n in 1..=100 {
+        lines.insert(body.len() / 101 * n, line.as_slice());
+    }
+    for _ in 0..times {
+        let spliced = lines.apply(&body).map_err(|error| error.to_string())?;
+        is(black_box(spliced).len(), body.len() + 100 * line.len())?;
+    }
+    Ok(())
+}
+
+/// An exchange under limits, begun, with what it put out.
+fn exchange(body: Vec<u8>, limit: u64) -> Result<(Exchange, Out), String> {
+    let policy = Policy { tool_calls_limit: Some(limit), ..Policy::default() };
+    let context = Context::new(Role::Gateway, policy, Some("anthropic"), LONG_MODEL);
+    let mut out = Out::default();
+    let exchange = Exchange::begin(body, context, &mut out).map_err(|error| error.to_string())?;
+    Ok((exchange, out))
+}
+
+fn stream() -> Vec<u8> {
+    answers::message_events(false, 0).concat()
+}
+
+fn short() -> Vec<u8> {
+    requests::body(Wire::Messages, Kind::Short)
+}
+
+fn short_stream() -> Vec<u8> {
+    requests::body(Wire::Messages, Kind::ShortStream)
+}
+
+fn is(found: usize, expected: usize) -> Result<(), String> {
+    if found == expected { Ok(()) } else { Err(format!("{found}, not {expected}")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_path_does_its_work() {
+        for (name, _) in PATHS {
+            for times in [0, 1, MOST] {
+                run(name, times).unwrap_or_else(|problem| panic!("{name}: {problem}"));
+            }
+        }
+        assert!(run("none", 1).is_err() && run("sse", MOST + 1).is_err());
+    }
+}

@@ -1,0 +1,111 @@
+//! Loads that ask whether it holds rather than how fast it is: many streams at once, and many
+//! requests while memory is watched.
+
+use std::time::Duration;
+
+use softland_bench_texts::answers::EVENTS;
+use softland_bench_texts::requests::Kind;
+
+use crate::drive::{self, Until};
+use crate::figures::{each, mib, ms, percentile, shown};
+use crate::stand::Stand;
+use crate::table;
+use crate::targets::Target;
+
+/// Between two events of a stream: 20,000 events a second for 1,000 streams, which the mock and
+/// the load tool can do on their one core.
+const GAP: Duration = Duration::from_millis(50);
+/// Requests between two looks at the memory.
+const BATCH: u64 = 5_000;
+/// Of a batch, one in so many is a stream.
+const STREAMED: u64 = 5;
+
+/// So many paced streams at once; a report, and whether all came to their end.
+pub(crate) async fn streams(target: Target, count: usize) -> Result<String, String> {
+    let mut stand = Stand::up(target).await?;
+    stand.counts().await?;
+    let idle = stand.process().pss();
+    let before = stand.process().quiet_cpu().await;
+    let (seen, peak) = table::paced(&mut stand, count, GAP).await?;
+    let after = stand.process().quiet_cpu().await;
+    stand.check_governed().await?;
+    let runs = stand.down()?;
+    let least = GAP.as_millis() * (EVENTS as u128 - 1);
+    Ok(format!(
+        "{}: {} streams at once, all came to their end\n\
+         whole stream: p50 {} ms, p99 {} ms (at least {least} ms)\n\
+         CPU {:.3} ms a stream; PSS {:.1} MiB idle, {:.1} MiB at most{}",
+        target.name(),
+        seen.answered,
+        shown(percentile(&seen.whole, 50), 0),
+        shown(percentile(&seen.whole, 99), 0),
+        each(ms(after - before), seen.answered),
+        mib(idle),
+        mib(peak),
+        listed(runs),
+    ))
+}
+
+/// So many requests, a part of them streamed; a report, and whether memory was flat.
+pub(crate) async fn soak(target: Target, requests: u64) -> Result<(String, bool), String> {
+    let mut stand = Stand::up(target).await?;
+    stand.counts().await?;
+    let (plain, stream) = (stand.ask(Kind::Short), stand.ask(Kind::ShortStream));
+    let numbers = stand.numbers.clone();
+    let (mut answered, mut sizes) = (0, Vec::new());
+    while answered < requests {
+        for (ask, share) in [(&plain, BATCH - BATCH / STREAMED), (&stream, BATCH / STREAMED)] {
+            let seen = drive::closed(ask, Until::Requests(share), &numbers).await.check()?;
+            answered += seen.answered;
+        }
+        sizes.push(stand.process().rss());
+        progress(answered, sizes.last().copied().unwrap_or_default());
+    }
+    stand.check_governed().await?;
+    let runs = stand.down()?;
+    let (early, late) = fifths(&sizes);
+    let flat = late <= early * 1.05 + 1.0;
+    let word = if flat { "pass        " } else { "FAIL        " };
+    let shown: Vec<_> = sizes.iter().map(|size| format!("{:.1}", mib(*size))).collect();
+    let text = format!(
+        "{}: {answered} requests without an error, {} of each {BATCH} streamed{}\n\
+         RSS in MiB after each {BATCH}: {}\n\
+         {word} flat memory: {late:.1} MiB over the last fifth, {early:.1} MiB over the second, \
+         at most 5 % and 1 MiB more",
+        target.name(),
+        BATCH / STREAMED,
+        listed(runs),
+        shown.join(" "),
+    );
+    Ok((text, flat))
+}
+
+#[expect(clippy::print_stderr, reason = "a load of minutes says where it is")]
+fn progress(answered: u64, size: u64) {
+    eprintln!("{answered} requests, RSS {:.1} MiB", mib(size));
+}
+
+fn listed(runs: Option<usize>) -> String {
+    runs.map(|runs| format!("; {runs} runs in its ledger")).unwrap_or_default()
+}
+
+/// The mean sizes of the second fifth, behind the warm-up, and of the last, in MiB.
+fn fifths(sizes: &[u64]) -> (f64, f64) {
+    let fifth = (sizes.len() / 5).max(1);
+    let mean = |part: &[u64]| each(mib(part.iter().sum()), part.len() as u64);
+    let second = sizes.get(fifth..2 * fifth).unwrap_or(sizes);
+    (mean(second), mean(&sizes[sizes.len() - fifth.min(sizes.len())..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_is_seen() {
+        let flat = [10, 20, 20, 20, 20].map(|size| size * 1024);
+        assert_eq!(fifths(&flat), (20.0, 20.0));
+        let growing = [10, 20, 30, 40, 50].map(|size| size * 1024);
+        assert_eq!(fifths(&growing), (20.0, 50.0));
+    }
+}
