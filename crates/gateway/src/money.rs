@@ -76,13 +76,6 @@ pub(crate) fn billed(tokens: &Tokens, price: &Price) -> NanoUsd {
     NanoUsd(price.cost_nano(input, output, cache_read, cache_write_5m, cache_write_1h))
 }
 
-/// What a response comes to that ended before its last usage: the input it reported, and of the
-/// output the larger of what it reported and what was received, four bytes a token (as the
-/// contract estimates; thinking that is not shown is not seen).
-pub(crate) fn received(reported: Tokens, output_bytes: u64) -> Tokens {
-    Tokens { output: reported.output.max(output_bytes.div_ceil(4)), ..reported }
-}
-
 /// What the ledger knows of the newest ancestor of a request: of a request whose messages are
 /// this one's first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -76,6 +76,7 @@ regressions! {
     batch_none_behind_a_nudge,
     call_shown_before_a_nudged_request_is_cut,
     cut_call_before_a_compaction,
+    error_before_the_end,
     error_behind_the_end,
     half_a_frame_before_a_local_answer,
     half_a_frame_before_the_next_rung,

@@ -98,7 +98,7 @@ async fn b03_limit_one_does_not_warn_and_limit_zero_begins_with_rung_three() {
     assert_eq!(request["tool_choice"]["type"], "none");
     let human = request["messages"][0]["content"].as_array().unwrap();
     let last = human.last().unwrap()["text"].as_str().unwrap();
-    assert!(last.starts_with("Tool call limit reached (0 of 0). Answer now"), "{last}");
+    assert!(last.contains("\n\nTool call limit reached (0 of 0). Answer now"), "{last}");
     assert_eq!(ran.end(), ("landed", "tool_calls".into(), Some("none")));
     assert_eq!((ran.executed, ran.answer()), (0, "From memory: twelve."));
     ran.nothing_refused();

@@ -68,10 +68,9 @@ async fn wait(mut making: Making, client: Sender) {
             // Dropped unfinished, it breaks off for the client too.
             Some(Err(_)) => return,
             Some(Ok(frame)) => {
-                if let Ok(bytes) = frame.into_data() {
-                    if client.send(bytes).await.is_err() {
-                        return;
-                    }
+                let Ok(bytes) = frame.into_data() else { continue };
+                if client.send(bytes).await.is_err() {
+                    return;
                 }
             }
         }

@@ -46,9 +46,10 @@ pub(super) fn add(flow: &Flow, headers: &mut HeaderMap) {
             headers.insert(CALLS, calls);
         }
     }
-    if !done.is_empty() && !run.policy().observes() {
-        if let Ok(done) = HeaderValue::from_str(&done.join(", ")) {
-            headers.insert(INTERVENTIONS, done);
-        }
+    if done.is_empty() || run.policy().observes() {
+        return;
+    }
+    if let Ok(done) = HeaderValue::from_str(&done.join(", ")) {
+        headers.insert(INTERVENTIONS, done);
     }
 }

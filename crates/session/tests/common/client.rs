@@ -238,6 +238,9 @@ impl Client {
         self.seen.extend(again.into_iter().map(str::to_owned));
         self.store.keep(&done, run, &outline);
         self.note(&out, done.ended.as_ref());
+        if out.bytes.windows(13).any(|part| part == b"event: error\n") {
+            self.seen.insert("error told".to_owned());
+        }
         let reading::Response { content, stop, whole, calls } =
             reading::read(&out.bytes, !self.manner.whole);
         let outcome = done.ended.as_ref().map(|ended| ended.outcome);
