@@ -110,6 +110,8 @@ pub struct Ladder {
     refused: bool,
     empties: u64,
     tool_refusals: u64,
+    /// Why this request's own turns were refused by a tool's limit, if one was.
+    tool_refused: Option<Because>,
     continuations: u64,
     pauses: u64,
 }
@@ -125,6 +127,7 @@ impl Ladder {
             in_result: matches!(phase, Phase::Landing { in_result: true, .. }),
             empties: setting.empty_before,
             tool_refusals: setting.refusals_before,
+            tool_refused: None,
             setting,
             landing,
             rung: None,
@@ -205,6 +208,9 @@ impl Ladder {
         }
         if let Some(because) = self.landing.clone() {
             return self.after(&because, Tail::Keep);
+        }
+        if let Some(because) = self.tool_refused.clone() {
+            return self.local(&because);
         }
         if self.empties > self.setting.empty_before {
             let limit = self.setting.empty_limit.max(1);
@@ -358,6 +364,7 @@ impl Ladder {
     fn hidden_refusal(&mut self, because: &Because) -> Next {
         if matches!(because.reason, Reason::Tool(_)) {
             self.tool_refusals += 1;
+            self.tool_refused = Some(because.clone());
             if self.tool_refusals < rules::tool::REFUSALS {
                 return Next::Send { rung: None, tail: Tail::ToolRefuse, grow: false };
             }

@@ -31,7 +31,8 @@ async fn a_run_is_counted_down_and_landed_streaming_and_not() {
 #[tokio::test]
 async fn the_head_says_what_was_done() {
     let upstream = Simulated::playing("sweeper").await;
-    let gateway = Running::with(governed(&upstream.url, &[("tool_calls_limit", Key::Int(4))])).await;
+    let gateway =
+        Running::with(governed(&upstream.url, &[("tool_calls_limit", Key::Int(4))])).await;
     let mut client = Client::new(false);
     let mut phases = Vec::new();
     let mut runs = std::collections::BTreeSet::new();
@@ -114,7 +115,8 @@ async fn money_lands_a_run_and_is_never_overspent() {
 #[tokio::test]
 async fn tokens_are_counted_on_the_governed_body() {
     let upstream = Simulated::playing("sweeper").await;
-    let gateway = Running::with(governed(&upstream.url, &[("tool_calls_limit", Key::Int(1))])).await;
+    let gateway =
+        Running::with(governed(&upstream.url, &[("tool_calls_limit", Key::Int(1))])).await;
     let mut client = Client::new(false);
     client.turn(&gateway).await;
     let mut body = client.body.clone();

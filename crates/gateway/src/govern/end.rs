@@ -200,7 +200,9 @@ impl Record {
             cache_write: tokens.cache_write_5m.saturating_add(tokens.cache_write_1h),
             cost,
             millis: now.saturating_sub(at),
-            remark: remark.or(opening.metered.then_some("metered: no tools")).map(str::to_owned),
+            remark: remark
+                .or_else(|| opening.metered.then_some("metered: no tools"))
+                .map(str::to_owned),
             content,
         };
         gate.tell(|| ledger::Record::Request(request()));
@@ -240,10 +242,10 @@ impl Flow {
         let Some(keeping) = self.book(done) else { return };
         let mut keeping = Box::pin(keeping.keep());
         // A store in memory is never waited for.
-        if keeping.as_mut().now_or_never().is_none() {
-            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-                runtime.spawn(keeping);
-            }
+        if keeping.as_mut().now_or_never().is_none()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(keeping);
         }
     }
 

@@ -1,29 +1,26 @@
 //! Carrying out what the session says: sending requests upstream, handing on what comes back, and
 //! no more of either once the client is gone.
 
+mod send;
+
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use http::{HeaderMap, Method, StatusCode};
-use softland_session::core::{Digest, Failure, Phase, Rung};
-use softland_session::wire::anthropic::{Request, Splice, Tokens, respond};
-use softland_session::{Done, Event, Exchange, Out, Step, Unfinished};
+use http::{HeaderMap, StatusCode};
+use softland_session::core::{Digest, Failure, Phase};
+use softland_session::wire::anthropic::{Tokens, respond};
+use softland_session::{Done, Event, Exchange, Out, Step};
 use tokio::time::{Instant, sleep_until};
 
-use super::account::{Account, Leased};
+use super::account::Account;
 use super::end::Record;
 use super::{head, open::Opening};
 use crate::body::{Body, Sender};
 use crate::errors;
-use crate::headers;
-use crate::pass;
 use crate::upstream::{Response, UpstreamError};
 
 /// Pieces that the client's connection may be behind.
 const AHEAD: usize = 16;
-/// The largest response that is read whole.
-const WHOLE: usize = 64 << 20;
 /// What the ledger says of a request whose client left before anything came back.
 const UNANSWERED: &str = "estimated: the client left before the provider said what it costs";
 /// How long a stream is silent before it gets a sign of life.
@@ -109,7 +106,7 @@ impl Flow {
     }
 
     /// The response to the client.
-    pub(crate) async fn respond(mut self) -> http::Response<Body> {
+    pub(crate) async fn respond(mut self: Box<Self>) -> http::Response<Body> {
         self.record.begins(&self.opening, &self.account.state);
         self.tell();
         self.record.decided();
@@ -129,7 +126,7 @@ impl Flow {
     }
 
     /// A response that is there whole.
-    async fn answer(mut self, done: Done) -> http::Response<Body> {
+    async fn answer(mut self: Box<Self>, done: Done) -> http::Response<Body> {
         self.tell();
         let head = head::of(&self, &self.headers);
         self.end_stream_broken();
@@ -145,7 +142,7 @@ impl Flow {
     }
 
     /// A request behind the client's own has failed, and nothing can be said in its place.
-    async fn nothing(mut self, done: Done) -> http::Response<Body> {
+    async fn nothing(mut self: Box<Self>, done: Done) -> http::Response<Body> {
         let why = self.broken.take();
         let why = why.unwrap_or_else(|| format!("upstream {} failed", self.upstream()));
         let protocol = self.opening.target.protocol;
@@ -157,7 +154,7 @@ impl Flow {
 
     /// A response that goes on while it is read, in a task of its own: what the session holds back
     /// is not the client's connection to wait for.
-    fn stream(self, upstream: Response) -> http::Response<Body> {
+    fn stream(self: Box<Self>, upstream: Response) -> http::Response<Body> {
         let (sender, body) = Body::channel(AHEAD);
         let mut response = http::Response::new(body);
         *response.status_mut() = upstream.status;
@@ -166,7 +163,7 @@ impl Flow {
         response
     }
 
-    async fn relay(mut self, mut upstream: Response, client: Sender) {
+    async fn relay(mut self: Box<Self>, mut upstream: Response, client: Sender) {
         loop {
             match self.pump(upstream, &client).await {
                 Pumped::Gone => return self.gone().await,
@@ -205,15 +202,15 @@ impl Flow {
     }
 
     /// It breaks off where the upstream did.
-    async fn end_observed(mut self, done: Done, client: Sender) {
+    async fn end_observed(mut self: Box<Self>, done: Done, client: Sender) {
         self.close(Some(done)).await;
         if self.cut { client.abort() } else { client.finish() }
     }
 
     /// Sends a request that the client does not see, with signs of life.
     async fn send_alive(&mut self, body: Bytes, client: &Sender) -> Option<Sent> {
-        let sending = self.send(body);
-        tokio::pin!(sending);
+        // Seldom: in a box, so that a stream has no room for it while it only hands on.
+        let mut sending = Box::pin(self.send(body));
         loop {
             tokio::select! {
                 biased;
@@ -317,8 +314,6 @@ impl Flow {
         self.out.events.retain(|event| !matches!(event, Event::Usage(_)));
         self.bill(so_far);
         self.broken = match (unfinished, error) {
-            // To the client's own request it was passed on.
-            (Unfinished::Error { .. }, _) if !self.is_hidden() => None,
             (_, Some(error)) => Some(error.to_string()),
             (unfinished, None) => Some(unfinished.to_string()),
         };
@@ -341,6 +336,8 @@ impl Flow {
         let left = self.account.time_left(policy, now, false);
         match because {
             Some(because) => {
+                // Where nothing can follow what was shown, the client is told why.
+                self.broken = Some("softland: the run's time is over".to_owned());
                 self.exchange.expire(because, &mut self.out);
                 // What was held back for the answer.
                 self.deadline = left.map(|left| Instant::now() + left);
@@ -351,179 +348,6 @@ impl Flow {
                 self.exchange.fail(Failure::Provider, &mut self.out);
             }
         }
-    }
-
-    /// Sends one request and waits for its head, or for all of it where it does not stream.
-    async fn send(&mut self, body: Bytes) -> Sent {
-        let body = match self.with_money(body).await {
-            Ok(body) => body,
-            Err(()) => {
-                self.broken = Some("softland: no money is left for this turn".to_owned());
-                self.exchange.fail(Failure::Provider, &mut self.out);
-                return Sent::Taken;
-            }
-        };
-        self.sent += 1;
-        // What went wrong before is behind it.
-        self.broken = None;
-        let opening = &self.opening;
-        let (gate, target) = (&opening.asked.gate, &opening.target);
-        if self.sent == 1 {
-            gate.metrics.added_latency(target.began.elapsed());
-        }
-        // Who only observes has to be able to read, too.
-        let headers = headers::to_upstream(&opening.asked.parts.headers, target, true);
-        self.record.sends(opening, &body);
-        let sending =
-            gate.upstreams.send(&target.origin, Method::POST, &target.path, headers, body);
-        let sent = tokio::select! {
-            biased;
-            () = until(self.deadline) => None,
-            sent = sending => Some(sent),
-        };
-        match sent {
-            None => {
-                self.expire();
-                Sent::Taken
-            }
-            Some(Err(error)) => self.unreachable(&error),
-            Some(Ok(response)) => self.received(response).await,
-        }
-    }
-
-    async fn received(&mut self, response: Response) -> Sent {
-        self.record.status(response.status.as_u16());
-        if !response.status.is_success() {
-            return self.refused(response).await;
-        }
-        let streams = response.headers.get(CONTENT_TYPE).is_some_and(is_event_stream);
-        if is_packed(&response.headers) || streams != self.exchange.streams() {
-            return self.unread(response);
-        }
-        if streams {
-            self.headers.clone_from(&response.headers);
-            return Sent::Streams(response);
-        }
-        let (status, headers) = (response.status, response.headers.clone());
-        let whole = tokio::select! {
-            biased;
-            () = until(self.deadline) => None,
-            whole = response.whole(WHOLE) => Some(whole),
-        };
-        let bytes = match whole {
-            None => {
-                self.expire();
-                return Sent::Taken;
-            }
-            Some(Err(error)) => return self.unreachable(&error),
-            Some(Ok(bytes)) => bytes,
-        };
-        self.headers.clone_from(&headers);
-        self.verbatim = self.observes().then(|| bytes.clone());
-        if let Err(error) = self.exchange.whole(&bytes, &mut self.out) {
-            if self.is_hidden() {
-                self.fail(Some(error.to_string()));
-                return Sent::Taken;
-            }
-            // No message of the protocol: it is between the client and the upstream.
-            tracing::warn!(id = %self.opening.target.id, %error, "passed on ungoverned");
-            let mut answer = http::Response::new(Body::full(bytes));
-            *answer.status_mut() = status;
-            *answer.headers_mut() = head::of(self, &headers);
-            return Sent::Passes(Box::new(answer));
-        }
-        Sent::Taken
-    }
-
-    /// A response in a form that was not asked for. What it cost does not show: it is booked as the
-    /// worst case.
-    fn unread(&mut self, response: Response) -> Sent {
-        let id = &self.opening.target.id;
-        tracing::warn!(%id, headers = ?response.headers.keys(), "cannot be read as it was asked for");
-        if self.is_hidden() {
-            self.broken = Some(format!("upstream {} answered in another form", self.upstream()));
-            self.exchange.fail(Failure::Provider, &mut self.out);
-            return Sent::Taken;
-        }
-        let mut answer = pass::pass_back(response);
-        head::add(self, answer.headers_mut());
-        Sent::Passes(Box::new(answer))
-    }
-
-    /// An upstream that says no, or that cannot serve now. To the client's own request that is the
-    /// client's to know; what softland asked for beside takes the next rung.
-    async fn refused(&mut self, response: Response) -> Sent {
-        self.account.nothing();
-        self.settle_record();
-        let gate = &self.opening.asked.gate;
-        let (rung, status) = (self.exchange.rung(), response.status);
-        let ours = self.sent > 1 || matches!(rung, Some(Rung::None | Rung::Respond | Rung::Refuse));
-        if status == StatusCode::BAD_REQUEST && ours {
-            gate.learned.refused(&self.opening.model, rung);
-        }
-        if self.is_hidden() || (ours && status == StatusCode::BAD_REQUEST) {
-            self.broken = Some(format!("upstream {} answered {status}", self.upstream()));
-            self.exchange.fail(Failure::Provider, &mut self.out);
-            return Sent::Taken;
-        }
-        let mut answer = pass::pass_back(response);
-        head::add(self, answer.headers_mut());
-        Sent::Passes(Box::new(answer))
-    }
-
-    fn unreachable(&mut self, error: &UpstreamError) -> Sent {
-        tracing::warn!(id = %self.opening.target.id, %error, "no response");
-        self.account.nothing();
-        self.settle_record();
-        if self.is_hidden() {
-            self.broken = Some(error.to_string());
-            self.exchange.fail(Failure::Provider, &mut self.out);
-            return Sent::Taken;
-        }
-        let protocol = self.opening.target.protocol;
-        let mut answer = errors::shaped(protocol, error.status(), &error.to_string());
-        head::add(self, answer.headers_mut());
-        Sent::Passes(Box::new(answer))
-    }
-
-    fn upstream(&self) -> &str {
-        self.opening.target.origin.name()
-    }
-
-    /// Whether the request under way is softland's own, behind one that the client's led to.
-    fn is_hidden(&self) -> bool {
-        self.sent > 1
-    }
-
-    /// Sees to it that a request has its money, and asks for no more output than that pays for.
-    async fn with_money(&mut self, body: Bytes) -> Result<Bytes, ()> {
-        let gate = self.opening.asked.gate.clone();
-        // What is sent was made from what was scanned.
-        let Ok(request) = Request::scan(&body) else { return Ok(body) };
-        let first = self.sent == 0 && self.leased;
-        let limit = if first {
-            self.output_limit
-        } else {
-            let policy = self.exchange.run().policy().clone();
-            // What the client waits for from the beginning may wait for others.
-            let waits = (self.sent == 0).then_some(&self.opening.asked.loud);
-            match self.account.reserve(&gate, &request, &policy, false, waits).await {
-                Leased::Granted(limit) => limit,
-                Leased::Short(short) => {
-                    self.record.denied(&self.opening, &self.account.state.id, &short.to_string());
-                    return Err(());
-                }
-                Leased::Lost(why) => {
-                    self.record.denied(&self.opening, &self.account.state.id, &why);
-                    return Err(());
-                }
-            }
-        };
-        let asked = request.max_tokens.map_or(u64::MAX, |asked| asked.value);
-        let Some(limit) = limit.filter(|limit| *limit < asked) else { return Ok(body) };
-        let mut splice = Splice::new();
-        splice.set_max_tokens(&request, limit.max(1));
-        Ok(splice.apply(&body).map_or_else(|_| body.clone(), Bytes::from))
     }
 
     /// Takes what happened out of the session, for whoever watches.
@@ -574,7 +398,8 @@ impl Flow {
     /// A stream that broke off without a word gets the protocol's error event.
     fn end_stream_broken(&mut self) {
         if let Some(why) = self.broken.take().filter(|_| self.exchange.streams()) {
-            if !self.record.answered_locally() {
+            let told = self.out.bytes.split(|byte| *byte == b'\n').any(is_error_event);
+            if !self.record.answered_locally() && !told {
                 // Half an event would swallow the one that follows.
                 let whole = after_last_event(&self.out.bytes);
                 self.out.bytes.truncate(whole);
@@ -584,7 +409,7 @@ impl Flow {
     }
 
     /// The client went away: the upstream request is dropped, and what came is booked.
-    async fn gone(mut self) {
+    async fn gone(mut self: Box<Self>) {
         let done = self.give_up();
         self.close(done).await;
     }
@@ -627,19 +452,15 @@ async fn until(deadline: Option<Instant>) {
     }
 }
 
+/// Whether this line begins the protocol's error event.
+fn is_error_event(line: &[u8]) -> bool {
+    let name = line.strip_prefix(b"event:").map(<[u8]>::trim_ascii);
+    name == Some(b"error")
+}
+
 /// Where the last whole event ends. What was handed on before ends with one.
 fn after_last_event(bytes: &[u8]) -> usize {
     let ends = |end: &[u8]| bytes.windows(end.len()).rposition(|at| at == end);
     let of = |end: &[u8]| ends(end).map_or(0, |at| at + end.len());
     of(b"\n\n").max(of(b"\r\n\r\n")).max(of(b"\r\r"))
-}
-
-/// `identity` was asked for.
-fn is_packed(headers: &HeaderMap) -> bool {
-    headers.get(CONTENT_ENCODING).is_some_and(|coding| coding != "identity")
-}
-
-fn is_event_stream(kind: &http::HeaderValue) -> bool {
-    const KIND: &[u8] = b"text/event-stream";
-    kind.as_bytes().get(..KIND.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(KIND))
 }

@@ -90,7 +90,7 @@ impl Opening {
     }
 
     /// Reserves what the request may cost, and decides what is sent.
-    pub(crate) async fn begin(self, request: &Request<'_>) -> Result<Flow, Answer> {
+    pub(crate) async fn begin(self, request: &Request<'_>) -> Result<Box<Flow>, Answer> {
         let gate = Arc::clone(&self.asked.gate);
         let opened = self.opened(request);
         let run = opened.here().map_or(Digest::EMPTY, |here| here.run);
@@ -126,7 +126,7 @@ impl Opening {
         let mut out = Out::quiet();
         let exchange = opened.begin(&facts, &mut out);
         let money = (output_limit, leased);
-        Ok(Flow::new(self, exchange, out, account, run, money, continues))
+        Ok(Box::new(Flow::new(self, exchange, out, account, run, money, continues)))
     }
 
     /// The state of the run now, and the name of the run that it goes on from after a long pause.

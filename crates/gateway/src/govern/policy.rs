@@ -28,7 +28,7 @@ pub(super) fn choose(
     direct: bool,
     model: &str,
     header: Option<&str>,
-) -> Result<Chosen, Response<Body>> {
+) -> Result<Chosen, Box<Response<Body>>> {
     let settings = &live.settings;
     let route = settings.routes.iter().find(|route| route.matches(model));
     let named = route.and_then(|route| route.upstream.as_deref()).filter(|_| !direct);
@@ -39,7 +39,7 @@ pub(super) fn choose(
     let known = settings.policies.get(name).cloned().or_else(|| Policy::named(name));
     match known {
         Some(policy) => Ok(Chosen { name: name.to_owned(), policy, origin }),
-        None => Err(unknown(live, name)),
+        None => Err(Box::new(unknown(live, name))),
     }
 }
 

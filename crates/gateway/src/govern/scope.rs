@@ -120,7 +120,7 @@ impl Place {
         let forked = self.forked.as_ref().filter(|(forked, _)| forked == run);
         // A fork goes on from what was used, with an account of its own.
         let fork = |state: &RunState| RunState { account: String::new(), ..state.clone() };
-        self.kept.runs.get(run).cloned().or(forked.map(|(_, state)| fork(state)))
+        self.kept.runs.get(run).cloned().or_else(|| forked.map(|(_, state)| fork(state)))
     }
 }
 

@@ -10,9 +10,9 @@ use softland_session::core::Digest;
 use super::{Changes, Found, RunState, Scope, Store, StoreError};
 
 /// Conversations that are kept; beyond it the one that was idle longest is forgotten.
-const SCOPES: usize = 20_000;
+const SCOPES: usize = 4096;
 /// Turns by which conversations are found.
-const TURNS: usize = 200_000;
+const TURNS: usize = 32_768;
 /// Runs of one conversation.
 const RUNS: usize = 64;
 /// Tails of one conversation.
@@ -122,10 +122,10 @@ fn apply(scope: &mut Scope, changes: Changes) -> Option<RunState> {
     if let Some(used) = changes.used {
         scope.used = used;
     }
-    if let Some((run, tokens)) = changes.child_tokens {
-        if let Some(state) = scope.runs.get_mut(&run) {
-            state.tokens = state.tokens.saturating_add(tokens);
-        }
+    if let Some((run, tokens)) = changes.child_tokens
+        && let Some(state) = scope.runs.get_mut(&run)
+    {
+        state.tokens = state.tokens.saturating_add(tokens);
     }
     let mut then = None;
     if let Some((run, state)) = changes.run {

@@ -66,7 +66,7 @@ impl Scripted {
         let (seen, stood) = (Arc::clone(&left), Arc::clone(&stands));
         let provider = Provider::does(move |asked, wire| {
             let n = next.fetch_add(1, Ordering::SeqCst);
-            let reply = replies.get(n).or(replies.last()).expect("a reply").clone();
+            let reply = replies.get(n).or_else(|| replies.last()).expect("a reply").clone();
             play(reply, asked, wire, Arc::clone(&seen), Arc::clone(&stood))
         })
         .await;

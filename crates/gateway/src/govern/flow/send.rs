@@ -1,0 +1,199 @@
+//! One request upstream: its money, its head, and what becomes of an answer that is none.
+
+use bytes::Bytes;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::{HeaderMap, Method, StatusCode};
+use softland_session::core::{Failure, Rung};
+use softland_session::wire::anthropic::{Request, Splice};
+
+use super::{Flow, Sent, until};
+use crate::body::Body;
+use crate::govern::account::Leased;
+use crate::govern::head;
+use crate::upstream::{Response, UpstreamError};
+use crate::{errors, headers, pass};
+
+/// The largest response that is read whole.
+const WHOLE: usize = 64 << 20;
+
+impl Flow {
+    /// Sends one request and waits for its head, or for all of it where it does not stream.
+    pub(super) async fn send(&mut self, body: Bytes) -> Sent {
+        let Ok(body) = self.with_money(body).await else {
+            self.broken = Some("softland: no money is left for this turn".to_owned());
+            self.exchange.fail(Failure::Provider, &mut self.out);
+            return Sent::Taken;
+        };
+        self.sent += 1;
+        // What went wrong before is behind it.
+        self.broken = None;
+        let opening = &self.opening;
+        let (gate, target) = (&opening.asked.gate, &opening.target);
+        if self.sent == 1 {
+            gate.metrics.added_latency(target.began.elapsed());
+        }
+        // Who only observes has to be able to read, too.
+        let headers = headers::to_upstream(&opening.asked.parts.headers, target, true);
+        self.record.sends(opening, &body);
+        let sending =
+            gate.upstreams.send(&target.origin, Method::POST, &target.path, headers, body);
+        let sent = tokio::select! {
+            biased;
+            () = until(self.deadline) => None,
+            sent = sending => Some(sent),
+        };
+        match sent {
+            None => {
+                self.expire();
+                Sent::Taken
+            }
+            Some(Err(error)) => self.unreachable(&error),
+            Some(Ok(response)) => self.received(response).await,
+        }
+    }
+
+    async fn received(&mut self, response: Response) -> Sent {
+        self.record.status(response.status.as_u16());
+        if !response.status.is_success() {
+            return self.refused(response).await;
+        }
+        let streams = response.headers.get(CONTENT_TYPE).is_some_and(is_event_stream);
+        if is_packed(&response.headers) || streams != self.exchange.streams() {
+            return self.unread(response);
+        }
+        if streams {
+            self.headers.clone_from(&response.headers);
+            return Sent::Streams(response);
+        }
+        let (status, headers) = (response.status, response.headers.clone());
+        let whole = tokio::select! {
+            biased;
+            () = until(self.deadline) => None,
+            whole = response.whole(WHOLE) => Some(whole),
+        };
+        let bytes = match whole {
+            None => {
+                self.expire();
+                return Sent::Taken;
+            }
+            Some(Err(error)) => return self.unreachable(&error),
+            Some(Ok(bytes)) => bytes,
+        };
+        self.headers.clone_from(&headers);
+        self.verbatim = self.observes().then(|| bytes.clone());
+        if let Err(error) = self.exchange.whole(&bytes, &mut self.out) {
+            if self.is_hidden() {
+                self.fail(Some(error.to_string()));
+                return Sent::Taken;
+            }
+            // No message of the protocol: it is between the client and the upstream.
+            tracing::warn!(id = %self.opening.target.id, %error, "passed on ungoverned");
+            let mut answer = http::Response::new(Body::full(bytes));
+            *answer.status_mut() = status;
+            *answer.headers_mut() = head::of(self, &headers);
+            return Sent::Passes(Box::new(answer));
+        }
+        Sent::Taken
+    }
+
+    /// A response in a form that was not asked for. What it cost does not show: it is booked as the
+    /// worst case.
+    fn unread(&mut self, response: Response) -> Sent {
+        let id = &self.opening.target.id;
+        tracing::warn!(%id, headers = ?response.headers.keys(), "cannot be read as it was asked for");
+        if self.is_hidden() {
+            self.broken = Some(format!("upstream {} answered in another form", self.upstream()));
+            self.exchange.fail(Failure::Provider, &mut self.out);
+            return Sent::Taken;
+        }
+        let mut answer = pass::pass_back(response);
+        head::add(self, answer.headers_mut());
+        Sent::Passes(Box::new(answer))
+    }
+
+    /// An upstream that says no, or that cannot serve now. To the client's own request that is the
+    /// client's to know; what softland asked for beside takes the next rung.
+    async fn refused(&mut self, response: Response) -> Sent {
+        self.account.nothing();
+        self.settle_record();
+        let gate = &self.opening.asked.gate;
+        let (rung, status) = (self.exchange.rung(), response.status);
+        let ours = self.sent > 1 || matches!(rung, Some(Rung::None | Rung::Respond | Rung::Refuse));
+        if status == StatusCode::BAD_REQUEST && ours {
+            gate.learned.refused(&self.opening.model, rung);
+        }
+        if self.is_hidden() || (ours && status == StatusCode::BAD_REQUEST) {
+            self.broken = Some(format!("upstream {} answered {status}", self.upstream()));
+            self.exchange.fail(Failure::Provider, &mut self.out);
+            return Sent::Taken;
+        }
+        let mut answer = pass::pass_back(response);
+        head::add(self, answer.headers_mut());
+        Sent::Passes(Box::new(answer))
+    }
+
+    fn unreachable(&mut self, error: &UpstreamError) -> Sent {
+        tracing::warn!(id = %self.opening.target.id, %error, "no response");
+        self.account.nothing();
+        self.settle_record();
+        if self.is_hidden() {
+            self.broken = Some(error.to_string());
+            self.exchange.fail(Failure::Provider, &mut self.out);
+            return Sent::Taken;
+        }
+        let protocol = self.opening.target.protocol;
+        let mut answer = errors::shaped(protocol, error.status(), &error.to_string());
+        head::add(self, answer.headers_mut());
+        Sent::Passes(Box::new(answer))
+    }
+
+    pub(super) fn upstream(&self) -> &str {
+        self.opening.target.origin.name()
+    }
+
+    /// Whether the request under way is softland's own, behind one that the client's led to.
+    pub(super) fn is_hidden(&self) -> bool {
+        self.sent > 1
+    }
+
+    /// Sees to it that a request has its money, and asks for no more output than that pays for.
+    async fn with_money(&mut self, body: Bytes) -> Result<Bytes, ()> {
+        let gate = self.opening.asked.gate.clone();
+        // What is sent was made from what was scanned.
+        let Ok(request) = Request::scan(&body) else { return Ok(body) };
+        let first = self.sent == 0 && self.leased;
+        let limit = if first {
+            self.output_limit
+        } else {
+            let policy = self.exchange.run().policy().clone();
+            // What the client waits for from the beginning may wait for others.
+            let waits = (self.sent == 0).then_some(&self.opening.asked.loud);
+            match self.account.reserve(&gate, &request, &policy, false, waits).await {
+                Leased::Granted(limit) => limit,
+                Leased::Short(short) => {
+                    self.record.denied(&self.opening, &self.account.state.id, &short.to_string());
+                    return Err(());
+                }
+                Leased::Lost(why) => {
+                    self.record.denied(&self.opening, &self.account.state.id, &why);
+                    return Err(());
+                }
+            }
+        };
+        let asked = request.max_tokens.map_or(u64::MAX, |asked| asked.value);
+        let Some(limit) = limit.filter(|limit| *limit < asked) else { return Ok(body) };
+        let mut splice = Splice::new();
+        splice.set_max_tokens(&request, limit.max(1));
+        Ok(splice.apply(&body).map_or_else(|_| body.clone(), Bytes::from))
+    }
+}
+
+/// `identity` was asked for.
+fn is_packed(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_ENCODING).is_some_and(|coding| coding != "identity")
+}
+
+fn is_event_stream(kind: &http::HeaderValue) -> bool {
+    const KIND: &[u8] = b"text/event-stream";
+    kind.as_bytes().get(..KIND.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(KIND))
+}

@@ -1,0 +1,349 @@
+//! Money: shared caps under concurrency, who shares an account and who does not, and what is
+//! booked of requests that fail or are given up.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use softland_gateway::Prices;
+use softland_session::core::models::Price;
+use softland_session::core::policy::Value as Key;
+use support::client::Client;
+use support::reading::{End, read};
+use support::script::{INPUT, OUTPUT, Reply, Scripted, calls, says, whole_with};
+use support::sim::{Simulated, governed, text};
+use support::{Provider, Running};
+
+const DOLLAR: u64 = 1_000_000_000;
+
+/// Nano-dollars a token of claude-opus-5-5.
+const OPUS_INPUT: u64 = 4_000;
+const OPUS_OUTPUT: u64 = 20_000;
+/// Of claude-sonnet-4-5.
+const SONNET_INPUT: u64 = 3_000;
+const SONNET_OUTPUT: u64 = 15_000;
+
+/// A provider that takes its time before its head and behind it, and keeps its own bill: a third
+/// of a token for each byte, and output up to what was asked for.
+async fn biller(output: u64, takes: [Duration; 2]) -> (Provider, Arc<AtomicU64>) {
+    let bill = Arc::new(AtomicU64::new(0));
+    let kept = Arc::clone(&bill);
+    let provider = Provider::does(move |asked, wire| {
+        let bill = Arc::clone(&kept);
+        async move {
+            let body: Value = serde_json::from_slice(&asked.body).unwrap();
+            let most = body["max_tokens"].as_u64().unwrap_or(128_000);
+            let (input, output) = (asked.body.len() as u64 / 3, output.min(most));
+            bill.fetch_add(input * OPUS_INPUT + output * OPUS_OUTPUT, Ordering::SeqCst);
+            let blocks = [json!({"type": "text", "text": "the answer"})];
+            let streams = body["stream"] == true;
+            let said = whole_with(&blocks, "end_turn", streams, input, output);
+            let (head, rest) = said.split_at(said.find("event: content").unwrap_or(0));
+            let mut wire = wire.lock().await;
+            tokio::time::sleep(takes[0]).await;
+            wire.send(head).await;
+            tokio::time::sleep(takes[1]).await;
+            wire.send(rest).await;
+            true
+        }
+    })
+    .await;
+    (provider, bill)
+}
+
+/// Fifty at once, each with a context of 100,000 tokens.
+async fn fifty(max_tokens: Option<u64>, stream: bool, cap: &str, header: &str) {
+    let (provider, bill) = biller(2_000, [Duration::from_millis(100); 2]).await;
+    let gateway = Running::with(governed(&provider.url(), &[(cap, text("5.00"))])).await;
+    let began = Instant::now();
+    let context = "all work and no play ".repeat(300_000 / 21);
+    let asking = (0..50).map(|n| {
+        let question = format!("{n}: what is in this?\n{context}");
+        let mut client = Client::new(stream).asking(&question).with(header);
+        client.body["model"] = json!("claude-opus-5-5");
+        match max_tokens {
+            Some(most) => client.body["max_tokens"] = json!(most),
+            None => drop(client.body.as_object_mut().unwrap().remove("max_tokens")),
+        }
+        let gateway = &gateway;
+        async move { read(&client.post(gateway).await) }
+    });
+    let responses = futures_util::future::join_all(asking).await;
+    let answered = responses.iter().filter(|response| response.text() == "the answer").count();
+    for response in &responses {
+        assert_eq!(response.end, End::Whole);
+        assert!(!response.text().is_empty());
+    }
+    let billed = bill.load(Ordering::SeqCst);
+    let name = format!("{cap}, max_tokens {max_tokens:?}, stream: {stream}");
+    println!(
+        "{name}: {answered} of 50 answered, {:.0} % of the cap used, in {:.1} s",
+        billed as f64 * 100.0 / (5 * DOLLAR) as f64,
+        began.elapsed().as_secs_f64()
+    );
+    assert!(billed <= 5 * DOLLAR, "{name}: {billed} is more than the cap");
+    assert!(billed >= 5 * DOLLAR / 2, "{name}: {billed} is less than half of the cap");
+    assert_eq!(gateway.handle.summary().spend.0, billed, "the account is the bill");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_requests_of_a_session_never_overspend_its_cap_and_use_it() {
+    let (session, run) = ("x-softland-session: s", "x-softland-run: r");
+    for max_tokens in [Some(128_000), None] {
+        fifty(max_tokens, true, "session_cost_limit_usd", session).await;
+    }
+    fifty(Some(128_000), false, "session_cost_limit_usd", session).await;
+    fifty(Some(128_000), true, "cost_limit_usd", run).await;
+}
+
+#[tokio::test]
+async fn sub_agents_spend_their_parents_money() {
+    let upstream = Simulated::playing("sweeper").await;
+    let gateway = Running::with(governed(&upstream.url, &[("cost_limit_usd", text("0.30"))])).await;
+    let session = "x-claude-code-session-id: one";
+    let mut parent = Client::new(true).with(session);
+    parent.turn(&gateway).await;
+    let mut landed = 0;
+    for n in 0..3 {
+        let agent = format!("x-claude-code-agent-id: agent{n}");
+        let mut child = Client::new(true).with(session).with(&agent).asking("Only this part.");
+        let (_, message, response) = child.run(&gateway).await;
+        assert!(!response.text().is_empty());
+        landed += u32::from(message.header("x-softland-phase") == Some("landing"));
+    }
+    assert_eq!(landed, 3, "a sweeper ends for no other reason");
+    let (_, _, response) = parent.run(&gateway).await;
+    assert!(!response.text().is_empty());
+    assert!(upstream.billed() <= 300_000_000, "{}", upstream.billed());
+    assert!(upstream.billed() >= 150_000_000, "{}", upstream.billed());
+    assert_eq!(upstream.refused(), 0);
+}
+
+#[tokio::test]
+async fn a_run_that_was_named_is_one_account_over_all_prompts() {
+    for (header, shares) in [("x-softland-run: r", true), ("x-softland-session: s", false)] {
+        let upstream = Simulated::playing("sweeper").await;
+        let keys = [("cost_limit_usd", text("0.20"))];
+        let gateway = Running::with(governed(&upstream.url, &keys)).await;
+        let mut turns = Vec::new();
+        for prompt in ["first", "second", "third"] {
+            let mut client = Client::new(true).with(header).asking(prompt);
+            turns.push(client.run(&gateway).await.0);
+        }
+        let alone = turns[0];
+        assert!(alone > 2, "{turns:?}");
+        if shares {
+            assert_eq!(turns[1..], [1, 1], "the first had all of it");
+            assert!(upstream.billed() <= 200_000_000);
+        } else {
+            assert_eq!(turns[1..], [alone, alone], "each prompt is a run, with its own limit");
+        }
+    }
+}
+
+#[tokio::test]
+async fn forks_without_a_name_do_not_see_each_other() {
+    let upstream = Simulated::playing("sweeper").await;
+    let gateway = Running::with(governed(&upstream.url, &[("cost_limit_usd", text("0.20"))])).await;
+    let mut trunk = Client::new(true);
+    for _ in 0..3 {
+        trunk.turn(&gateway).await;
+    }
+    let before = upstream.billed();
+    let mut fork = trunk.clone();
+    let last = fork.messages().last_mut().unwrap();
+    last["content"][0]["content"] = json!("something else came back");
+    let (turns, ..) = trunk.run(&gateway).await;
+    let trunk_cost = upstream.billed() - before;
+    let (fork_turns, ..) = fork.run(&gateway).await;
+    let fork_cost = upstream.billed() - before - trunk_cost;
+    assert!(turns.abs_diff(fork_turns) <= 1, "{turns} and {fork_turns} turns");
+    assert!(before + trunk_cost <= 200_000_000 && before + fork_cost <= 200_000_000);
+    assert!(fork_cost * 2 > trunk_cost, "{fork_cost} of {trunk_cost}");
+}
+
+#[tokio::test]
+async fn what_is_given_up_is_booked_as_far_as_it_came() {
+    let words = "word ".repeat(200);
+    let words: &'static str = Box::leak(words.into_boxed_str());
+    let upstream = Scripted::plays(vec![Reply::Hangs(words), says("all")]).await;
+    let gateway =
+        Running::with(governed(&upstream.url(), &[("cost_limit_usd", text("0.50"))])).await;
+    let client = Client::new(true).with("x-softland-run: r");
+    let mut wire = gateway.client().await;
+    wire.send(client.request(&gateway)).await;
+    wire.until("word word").await;
+    drop(wire);
+    upstream.until_left(1).await;
+    let least = INPUT * SONNET_INPUT + words.len() as u64 / 4 * SONNET_OUTPUT;
+    settled(&gateway, least, least + 200 * SONNET_OUTPUT).await;
+    // Nothing of it is still held.
+    let spent = gateway.handle.summary().spend.0;
+    read(&client.post(&gateway).await);
+    let whole = INPUT * SONNET_INPUT + OUTPUT * SONNET_OUTPUT;
+    settled(&gateway, spent + whole, spent + whole).await;
+}
+
+#[tokio::test]
+async fn what_was_sent_and_never_answered_is_booked_as_read() {
+    for stream in [true, false] {
+        let upstream = Scripted::plays(vec![Reply::Silent]).await;
+        let keys = [("cost_limit_usd", text("0.50"))];
+        let gateway = Running::with(governed(&upstream.url(), &keys)).await;
+        let client = Client::new(stream);
+        let mut wire = gateway.client().await;
+        let request = client.request(&gateway);
+        wire.send(&request).await;
+        upstream.stands.notified().await;
+        drop(wire);
+        upstream.until_left(1).await;
+        let most = (request.len() as u64 + 1060) * SONNET_INPUT;
+        settled(&gateway, client.body.to_string().len() as u64 * SONNET_INPUT, most).await;
+    }
+}
+
+async fn settled(gateway: &Running, least: u64, most: u64) {
+    let settles = tokio::time::timeout(support::LONG, async {
+        loop {
+            let spend = gateway.handle.summary().spend.0;
+            assert!(spend <= most, "{spend} of {most}");
+            if spend >= least {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    });
+    if settles.await.is_err() {
+        panic!("{} is not {least}", gateway.handle.summary().spend.0);
+    }
+}
+
+#[tokio::test]
+async fn what_fails_costs_nothing_and_lands_nothing() {
+    for stream in [true, false] {
+        let busy = Reply::Error("429 Too Many Requests", vec!["retry-after: 1"], "{}");
+        let replies = vec![busy.clone(), calls(1), busy.clone(), busy, says("all")];
+        let upstream = Scripted::plays(replies).await;
+        let keys = [("cost_limit_usd", text("0.50")), ("turns_limit", Key::Int(3))];
+        let gateway = Running::with(governed(&upstream.url(), &keys)).await;
+        let mut client = Client::new(stream);
+        assert_eq!(client.post(&gateway).await.status(), 429);
+        client.turn(&gateway).await;
+        for _ in 0..2 {
+            assert_eq!(client.post(&gateway).await.status(), 429);
+        }
+        let (message, response) = client.turn(&gateway).await;
+        assert_eq!(response.text(), "all");
+        assert_eq!(message.header("x-softland-phase"), Some("silent"));
+        let spend = gateway.handle.summary().spend.0;
+        assert_eq!(spend, 2 * (INPUT * SONNET_INPUT + OUTPUT * SONNET_OUTPUT));
+    }
+}
+
+#[tokio::test]
+async fn prices_of_the_configuration_go_first() {
+    let upstream = Scripted::plays(vec![says("all")]).await;
+    let mut settings = governed(&upstream.url(), &[("cost_limit_usd", text("5.00"))]);
+    let price = Price {
+        input: 7_000_000,
+        output: 11_000_000,
+        cache_read: 0,
+        cache_write_5m: 0,
+        cache_write_1h: 0,
+    };
+    settings.prices =
+        Prices::new(vec![("my-model".to_owned(), price), ("claude-sonnet-4-5".to_owned(), price)]);
+    let gateway = Running::with(settings).await;
+    for model in ["my-model", "claude-sonnet-4-5"] {
+        let client = Client::new(false).set("model", json!(model));
+        assert_eq!(read(&client.post(&gateway).await).text(), "all");
+    }
+    let cost = 2 * (INPUT * 7_000 + OUTPUT * 11_000);
+    assert_eq!(gateway.handle.summary().spend.0, cost);
+}
+
+/// A request without tools, of some length: what is left of a cap does not pay for it.
+fn titles(stream: bool, session: &str) -> Client {
+    let question = format!("A title for this, please: {}", "a long story ".repeat(4000));
+    let mut title = Client::new(stream).with(session).asking(&question);
+    title.body.as_object_mut().unwrap().remove("tools");
+    title
+}
+
+#[tokio::test]
+async fn a_title_is_metered_and_at_the_cap_answered() {
+    for stream in [true, false] {
+        let upstream = Simulated::playing("sweeper").await;
+        let keys = [("session_cost_limit_usd", text("0.20")), ("tool_calls_limit", Key::Int(90))];
+        let gateway = Running::with(governed(&upstream.url, &keys)).await;
+        let session = "x-session-id: ses_1";
+        let title = titles(stream, session);
+        let (before, runs) = (read(&title.post(&gateway).await), upstream.billed());
+        assert!(!before.text().contains("softland"), "{}", before.text());
+        assert_eq!(gateway.handle.summary().spend.0, runs, "it is metered");
+        let mut client = Client::new(stream).with(session);
+        client.run(&gateway).await;
+        let billed = upstream.billed();
+        let message = title.post(&gateway).await;
+        assert_eq!(message.status(), 200, "no error that is tried again");
+        let response = read(&message);
+        assert_eq!((response.stop.as_str(), response.end.clone()), ("end_turn", End::Whole));
+        assert!(response.text().contains("softland"), "{}", response.text());
+        assert_eq!(upstream.billed(), billed, "nothing is asked of the upstream");
+        assert!(billed <= 200_000_000);
+    }
+}
+
+#[tokio::test]
+async fn a_title_shares_the_money_of_the_run_beside_it() {
+    let upstream = Simulated::playing("sweeper").await;
+    let gateway = Running::with(governed(&upstream.url, &[("cost_limit_usd", text("0.20"))])).await;
+    let session = "x-session-id: ses_1";
+    let title = titles(true, session);
+    let mut client = Client::new(true).with(session);
+    for prompt in ["one", "two"] {
+        if prompt == "two" {
+            client.says("And what else?");
+        }
+        client.turn(&gateway).await;
+        let beside = read(&title.post(&gateway).await);
+        assert!(!beside.text().contains("softland"), "{prompt}: {}", beside.text());
+        client.run(&gateway).await;
+        let behind = read(&title.post(&gateway).await);
+        assert!(behind.text().contains("softland"), "{prompt}: {}", behind.text());
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_waits_for_others_is_kept_alive() {
+    // Each may cost nearly all of the cap, and the first takes its time.
+    let (provider, bill) =
+        biller(100, [Duration::from_millis(5600), Duration::from_millis(50)]).await;
+    let keys = [("session_cost_limit_usd", text("1.30"))];
+    let gateway = Running::with(governed(&provider.url(), &keys)).await;
+    let context = "x".repeat(120_000);
+    let ask = |n: u32| {
+        let client = Client::new(true).with("x-softland-session: s");
+        client
+            .asking(&format!("{n} {context}"))
+            .set("model", json!("claude-opus-5-5"))
+            .set("max_tokens", json!(4000))
+    };
+    let (one, two) = (ask(1), ask(2));
+    let first = one.post(&gateway);
+    let second = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        two.post(&gateway).await
+    };
+    let (first, second) = tokio::join!(first, second);
+    assert_eq!(read(&first).text(), "the answer");
+    assert_eq!(second.status(), 200);
+    let waited = read(&second);
+    assert_eq!(waited.comments.first().map(String::as_str), Some("softland wait"));
+    assert_eq!(waited.end, End::Whole);
+    assert_eq!(waited.text(), "the answer", "{}", second.text());
+    assert!(bill.load(Ordering::SeqCst) <= 1_300_000_000);
+}
