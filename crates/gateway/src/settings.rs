@@ -186,7 +186,8 @@ impl Prices {
     /// What so much input of a model is billed at, at the dearest; `None` where it is not known.
     #[must_use]
     pub fn of(&self, provider: Option<&str>, model: &str, input: u64) -> Option<Price> {
-        self.own(model).or_else(|| models::find(provider, model).map(|row: &Model| row.dearest(input)))
+        self.own(model)
+            .or_else(|| models::find(provider, model).map(|row: &Model| row.dearest(input)))
     }
 }
 

@@ -17,7 +17,6 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stdout,
-    clippy::disallowed_methods,
     reason = "in test helpers to panic is to fail the test"
 )]
 
@@ -31,7 +30,7 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use case::{Ask, Case};
 use hostile::{Dice, TOOLS};
@@ -200,10 +199,10 @@ impl<'a> Play<'a> {
         }
     }
 
-    fn settings(upstream: &Simulated, policy: &Policy, log: &PathBuf) -> Settings {
+    fn settings(upstream: &Simulated, policy: &Policy, log: &Path) -> Settings {
         let mut settings = support::settings(&upstream.url);
         settings.policies.insert("default".to_owned(), policy.clone());
-        settings.log.events = Some(log.clone());
+        settings.log.events = Some(log.to_owned());
         settings
     }
 
@@ -357,7 +356,7 @@ impl<'a> Play<'a> {
                 self.meet("went on");
             }
             // What else a client of the session's does is a whim here.
-            _ => {}
+            Ask::Fork(..) => {}
         }
     }
 

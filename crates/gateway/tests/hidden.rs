@@ -1,6 +1,8 @@
 //! Requests that the client does not see, and what becomes of them when the upstream fails; ends
 //! that a clock or a client brings; and what the ledger says of all that.
 
+#![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
+
 mod support;
 
 use std::path::Path;
@@ -12,7 +14,7 @@ use softland_ledger::{Query, Reader, Run, Step};
 use softland_session::core::policy::Value as Key;
 use softland_session::core::{Outcome, Reason};
 use support::client::Client;
-use support::reading::{End, read, read_stream};
+use support::reading::{End, read};
 use support::script::{INPUT, OUTPUT, Reply, Scripted, calls, nothing, says, whole};
 use support::sim::{governed, text};
 use support::{Running, response};
@@ -104,7 +106,6 @@ async fn rungs_that_fail_are_never_seen() {
         for fault in faults() {
             for before in [vec![calls(1)], vec![calls(1), calls(2)]] {
                 let what = format!("{fault:?} behind {}, stream: {stream}", before.len());
-                let sent = before.len();
                 let replies = [before, vec![fault.clone()]].concat();
                 let upstream = Scripted::plays(replies).await;
                 let keys = [("tool_calls_limit", Key::Int(1))];
@@ -112,7 +113,6 @@ async fn rungs_that_fail_are_never_seen() {
                 lands_locally(&after_a_call(stream), &gateway, &what).await;
                 // ask, refuse, none.
                 assert_eq!(upstream.provider.count(), 3, "{what}");
-                assert!(sent <= 2);
             }
         }
     }
@@ -406,5 +406,4 @@ async fn whoever_only_observes_leaves_every_byte_as_it_is() {
     let gateway = Running::with(governed(&upstream.url(), &[])).await;
     let message = after_a_call(true).post(&gateway).await;
     assert!(message.text().contains("event: odd"), "{}", message.text());
-    let _ = read_stream("");
 }

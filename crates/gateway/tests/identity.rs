@@ -1,6 +1,13 @@
 //! Whose request is it: what real clients sent, replayed through a gateway, and strangers who
 //! happen to say the same.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "in test helpers to panic is to fail the test"
+)]
+
 mod support;
 
 use std::path::{Path, PathBuf};

@@ -1,6 +1,13 @@
 //! Money: shared caps under concurrency, who shares an account and who does not, and what is
 //! booked of requests that fail or are given up.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "in test helpers to panic is to fail the test"
+)]
+
 mod support;
 
 use std::sync::Arc;
