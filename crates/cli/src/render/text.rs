@@ -47,7 +47,7 @@ pub(super) fn line(text: &str, width: usize) -> String {
     cut
 }
 
-/// As [`line`], cut only where there is a width.
+/// As [`line()`], cut only where there is a width.
 pub(crate) fn harmless_line(text: &str, width: Option<usize>) -> String {
     line(text, width.unwrap_or(usize::MAX))
 }
