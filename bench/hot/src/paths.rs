@@ -8,7 +8,7 @@ use softland_bench_texts::answers;
 use softland_bench_texts::requests::{self, Kind, LONG_MODEL, Wire};
 use softland_session::core::Role;
 use softland_session::core::policy::Policy;
-use softland_session::wire::anthropic::Splice;
+use softland_session::wire::Splice;
 use softland_session::wire::sse::{DEFAULT_LIMIT, Decoder};
 use softland_session::{Context, Exchange, Out, Step};
 

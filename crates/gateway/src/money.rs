@@ -12,7 +12,7 @@ mod tests;
 
 use softland_session::core::NanoUsd;
 use softland_session::core::models::{Model, Price};
-use softland_session::wire::anthropic::Tokens;
+use softland_session::wire::Tokens;
 
 pub(crate) use reserve::{Reserved, Want, reserve, reserve_now};
 pub(crate) use size::{Size, writes};

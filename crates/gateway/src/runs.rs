@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use softland_session::core::NanoUsd;
-use softland_session::wire::anthropic::Tokens;
+use softland_session::wire::Tokens;
 
 use crate::store::IDLE_MS;
 

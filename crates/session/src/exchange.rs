@@ -22,8 +22,9 @@ use softland_core::{
     Reason, Role, Run, Rung, Tail, Text, Transcript, classify, looks_trivial,
 };
 use softland_wire::anthropic::{
-    BlockKind, Content, End, Message, Request, RequestError, Role as RequestRole, Splice, Tokens,
+    BlockKind, Content, End, Message, Request, RequestError, Role as RequestRole,
 };
+use softland_wire::{Splice, Tokens};
 
 use crate::anthropic::history::Fold;
 use crate::anthropic::relay::{Ended as Response, Mode, Relay, Show};

@@ -2,7 +2,7 @@
 //! watches.
 
 use softland_core::{AdditionKind, Because, Rung, Signal};
-use softland_wire::anthropic::Tokens;
+use softland_wire::Tokens;
 
 /// What one call into an [`Exchange`](crate::Exchange) put out.
 #[derive(Clone, Debug, Default)]

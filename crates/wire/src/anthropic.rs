@@ -1,6 +1,6 @@
 //! Anthropic Messages: requests, streams, whole responses, errors and usage.
 //!
-//! [`Request`] is a view into a request body, [`Splice`] edits that body in place,
+//! [`Request`] is a view into a request body, [`Splice`](crate::Splice) edits that body in place,
 //! [`Event`] is one event of a response stream, [`Assembler`] folds events into a [`Message`],
 //! and [`respond`] writes responses of our own. Facts about the API come from the vendor's
 //! documentation and SDK types and from recordings of it.
@@ -13,7 +13,6 @@ pub mod respond;
 mod stream;
 mod usage;
 
-pub use edit::{Splice, SpliceError};
 pub use error::{ApiError, Blame, ErrorKind};
 pub use message::{
     AssembleError, Assembler, Block, End, Extra, Finished, Message, MessageError, Stop,
@@ -24,4 +23,4 @@ pub use request::{
     ToolChoice, ToolChoiceKind, ToolResult, Tools,
 };
 pub use stream::{BlockStart, BlockStartKind, Event, MessageDelta, MessageStart};
-pub use usage::{Iteration, Tokens, Usage, UsageUpdate};
+pub use usage::{Iteration, Usage, UsageUpdate};

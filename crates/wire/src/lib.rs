@@ -10,4 +10,9 @@
 
 pub mod anthropic;
 pub mod json;
+mod splice;
 pub mod sse;
+mod tokens;
+
+pub use splice::{Splice, SpliceError};
+pub use tokens::Tokens;

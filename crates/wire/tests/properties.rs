@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 use softland_wire::{
-    anthropic::{Content, Request, Splice},
+    Splice,
+    anthropic::{Content, Request},
     json::{self, Cursor},
     sse::{Decoder, write_event},
 };

@@ -15,7 +15,8 @@ mod support;
 use std::{fs, path::PathBuf};
 
 use serde_json::Value;
-use softland_wire::anthropic::{ApiError, Event, Message, Request, Splice};
+use softland_wire::Splice;
+use softland_wire::anthropic::{ApiError, Event, Message, Request};
 use support::{
     assembled, assert_same_everywhere, check_message, frames, read_events, read_message,
 };

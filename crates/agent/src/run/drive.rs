@@ -7,7 +7,8 @@ use futures_util::StreamExt as _;
 use softland_session::core::{
     Because, Ended, Failure, Limit, Millis, Outcome, Phase, Reason, Run, Used,
 };
-use softland_session::wire::anthropic::{ApiError, Tokens};
+use softland_session::wire::Tokens;
+use softland_session::wire::anthropic::ApiError;
 use softland_session::{Done, Event as Shown, Exchange, Out, Step, Unfinished};
 use tokio::time::{Instant, sleep, sleep_until};
 

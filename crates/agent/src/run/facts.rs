@@ -2,7 +2,7 @@
 
 use softland_session::core::models::{Model, Price};
 use softland_session::core::{Facts, Millis, NanoUsd};
-use softland_session::wire::anthropic::Tokens;
+use softland_session::wire::Tokens;
 use tokio::time::Instant;
 
 use super::Conversation;

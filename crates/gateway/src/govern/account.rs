@@ -6,7 +6,8 @@ use std::time::Duration;
 use softland_session::core::models::{self, Model, Price};
 use softland_session::core::policy::Policy;
 use softland_session::core::{Facts, Limit, Millis, NanoUsd};
-use softland_session::wire::anthropic::{Request, Tokens};
+use softland_session::wire::Tokens;
+use softland_session::wire::anthropic::Request;
 use tokio::sync::Notify;
 
 use crate::accounts::{Claim, Lease, Short};

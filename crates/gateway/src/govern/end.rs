@@ -6,7 +6,7 @@ use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use softland_ledger as ledger;
 use softland_session::core::{Admission, Digest, Ended, NanoUsd, Used};
-use softland_session::wire::anthropic::Tokens;
+use softland_session::wire::Tokens;
 use softland_session::{Answered, Done, Event, Exchange, Outline};
 
 use super::flow::Flow;

@@ -8,7 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use softland_session::core::{Digest, Failure, Phase};
-use softland_session::wire::anthropic::{Tokens, respond};
+use softland_session::wire::Tokens;
+use softland_session::wire::anthropic::respond;
 use softland_session::{Done, Event, Exchange, Out, Step};
 use tokio::time::{Instant, sleep_until};
 

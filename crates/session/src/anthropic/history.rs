@@ -8,8 +8,9 @@ use softland_core::{
     Call, Digest, Facts, Finished, Here, Place, Step, Stop, Text, ToolResult, Transcript, User,
     UserText, identity, lines, tables,
 };
+use softland_wire::Splice;
 use softland_wire::anthropic::{
-    BlockKind, Content, Request, RequestBlock, RequestMessage, ResultContent, Role, Splice,
+    BlockKind, Content, Request, RequestBlock, RequestMessage, ResultContent, Role,
     ToolResult as WireResult,
 };
 use softland_wire::json::{Span, Str};

@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use softland_core::{Admission, Call, Role, Run};
+use softland_wire::Tokens;
 use softland_wire::anthropic::{
     AssembleError, Assembler, Block, BlockStartKind, End, Event as Wire, Message, MessageError,
-    Tokens,
 };
 use softland_wire::json::Str;
 use softland_wire::sse::{Decoder, Frame, SseError};

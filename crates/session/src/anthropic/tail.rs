@@ -3,8 +3,9 @@
 use softland_core::lines;
 use softland_core::models::capability::Nudge;
 use softland_core::{Admission, Because, Text};
+use softland_wire::Splice;
 use softland_wire::anthropic::{
-    Block, BlockKind, Content, Message, Request, RequestBlock, RequestMessage, Splice, respond,
+    Block, BlockKind, Content, Message, Request, RequestBlock, RequestMessage, respond,
 };
 use softland_wire::json::{Span, write_str};
 

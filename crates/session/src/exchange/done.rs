@@ -6,7 +6,8 @@ use softland_core::{
     Admission, Because, Class, Digest, Ended, Facts, Limit, Next, Outcome, Pinned, Reason, Role,
     Rung, Signal, SignalKind, Used,
 };
-use softland_wire::anthropic::{Message, Request, Tokens};
+use softland_wire::Tokens;
+use softland_wire::anthropic::{Message, Request};
 
 use super::Exchange;
 use crate::anthropic::{tail, turn};

@@ -7,7 +7,8 @@ use softland_core::{
     Because, Class, Facts, Next, Role, Run, Rung, Setting, Signal, SignalKind, Step,
     known_answer_tool,
 };
-use softland_wire::anthropic::{BlockKind, Content, Request, Splice, ThinkingMode, ToolChoiceKind};
+use softland_wire::Splice;
+use softland_wire::anthropic::{BlockKind, Content, Request, ThinkingMode, ToolChoiceKind};
 use softland_wire::json::write_str;
 
 use super::Exchange;

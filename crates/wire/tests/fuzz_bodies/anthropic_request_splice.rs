@@ -1,8 +1,9 @@
 //! Any bytes as a request body: without edits it is itself; with every edit made, the result is a
 //! request again, which says what was edited in and else what it said before.
 
+use softland_wire::Splice;
 use softland_wire::anthropic::{
-    BlockKind, Content, Request, RequestMessage, ResultContent, Splice, ToolChoiceKind,
+    BlockKind, Content, Request, RequestMessage, ResultContent, ToolChoiceKind,
 };
 
 const LINE: &str = "3 tool calls remaining \"\\\n\u{1F6EC}";

@@ -4,7 +4,8 @@ use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, Method, StatusCode};
 use softland_session::core::{Failure, Rung};
-use softland_session::wire::anthropic::{Request, Splice};
+use softland_session::wire::Splice;
+use softland_session::wire::anthropic::Request;
 
 use super::{Flow, Sent, until};
 use crate::body::Body;

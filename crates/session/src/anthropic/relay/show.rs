@@ -1,9 +1,9 @@
 //! The client's side of a relay: which blocks it has, under which index, and how its message ends.
 
 use softland_core::{Admission, Text};
+use softland_wire::Tokens;
 use softland_wire::anthropic::{
-    Block, BlockStartKind, Event as Wire, Iteration, Message, MessageStart, Stop, Tokens, Usage,
-    respond,
+    Block, BlockStartKind, Event as Wire, Iteration, Message, MessageStart, Stop, Usage, respond,
 };
 
 use super::MAX_BLANK;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::SpliceError;
 
 /// A request around one user message's content.
 fn body(content: &str) -> String {

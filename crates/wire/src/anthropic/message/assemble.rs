@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     anthropic::stream::{BlockStart, Event, MessageDelta, MessageStart},
-    anthropic::usage::Tokens,
     json::{Str, write_str},
+    tokens::Tokens,
 };
 
 /// Folds events into a [`Message`], within a bound.

@@ -1,6 +1,7 @@
 use super::*;
 use crate::{
-    anthropic::{Assembler, End, Event, Tokens},
+    Tokens,
+    anthropic::{Assembler, End, Event},
     sse::Decoder,
 };
 

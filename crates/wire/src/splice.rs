@@ -1,0 +1,133 @@
+//! Editing a JSON body by splicing: what is not edited stays byte-identical.
+//!
+//! A [`Splice`] collects edits against one body, in any order, and applies them in one copy. It
+//! knows JSON's strings, objects and lists; where a line or a message goes in a protocol is known
+//! by that protocol's module. It does not know whether an edit is wise, and the result is only as
+//! valid as the JSON handed in.
+
+use std::fmt;
+
+use crate::json::{self, Span, Str, write_str};
+
+/// Edits to one body.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Splice {
+    edits: Vec<(Span, Vec<u8>)>,
+}
+
+/// Why edits cannot be applied: they are not of this body, or not of one mind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SpliceError {
+    /// Two edits touch the same bytes.
+    Overlap {
+        /// Byte offset where the second one begins.
+        at: usize,
+    },
+    /// An edit lies outside of the body.
+    OutOfRange {
+        /// Byte offset where it begins.
+        at: usize,
+    },
+}
+
+impl fmt::Display for SpliceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Overlap { at } => write!(f, "two edits overlap at byte {at}"),
+            Self::OutOfRange { at } => write!(f, "the edit at byte {at} is outside of the body"),
+        }
+    }
+}
+
+impl std::error::Error for SpliceError {}
+
+impl Splice {
+    /// No edits.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { edits: Vec::new() }
+    }
+
+    /// Whether there is nothing to do.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.edits.is_empty()
+    }
+
+    /// Inserts `bytes` before the byte at `at`. Several insertions at one place keep their order.
+    pub fn insert(&mut self, at: usize, bytes: impl Into<Vec<u8>>) {
+        self.edits.push((Span::new(at, at), bytes.into()));
+    }
+
+    /// Replaces the bytes under `span`.
+    pub fn replace(&mut self, span: Span, bytes: impl Into<Vec<u8>>) {
+        self.edits.push((span, bytes.into()));
+    }
+
+    /// The body with all edits made.
+    ///
+    /// # Errors
+    /// When two edits overlap or one is outside of the body.
+    pub fn apply(&self, body: &[u8]) -> Result<Vec<u8>, SpliceError> {
+        let mut edits: Vec<&(Span, Vec<u8>)> = self.edits.iter().collect();
+        // Stable, and an insertion sorts before a replacement that begins at the same byte.
+        edits.sort_by_key(|(span, _)| *span);
+        let added: usize = edits.iter().map(|(_, with)| with.len()).sum();
+        let mut out = Vec::with_capacity(body.len() + added);
+        let mut done = 0;
+        for (span, with) in edits {
+            if span.start < done {
+                return Err(SpliceError::Overlap { at: span.start });
+            }
+            let kept = body.get(done..span.start);
+            let (Some(kept), true) = (kept, span.start <= span.end && span.end <= body.len())
+            else {
+                return Err(SpliceError::OutOfRange { at: span.start });
+            };
+            out.extend_from_slice(kept);
+            out.extend_from_slice(with);
+            done = span.end;
+        }
+        out.extend_from_slice(body.get(done..).unwrap_or_default());
+        Ok(out)
+    }
+
+    /// Adds text to the end of a JSON string, given with its quotes' span.
+    pub(crate) fn append_to_text(&mut self, old: Str<'_>, span: Span, text: &str) {
+        let mut inner = Vec::with_capacity(text.len() + 8);
+        if !old.is_empty() {
+            inner.extend_from_slice(b"\\n\\n");
+        }
+        json::write_inner(&mut inner, text);
+        self.insert(span.end.saturating_sub(1), inner);
+    }
+
+    /// Adds a member at the end of an object that has at least one.
+    pub(crate) fn append_member(&mut self, object: Span, name: &str, value: &[u8]) {
+        let mut bytes = vec![b','];
+        write_str(&mut bytes, name);
+        bytes.push(b':');
+        bytes.extend_from_slice(value);
+        self.insert(object.end.saturating_sub(1), bytes);
+    }
+
+    /// Adds an element behind the last one of a list.
+    pub(crate) fn append_element(&mut self, list: Span, last: Option<Span>, element: &[u8]) {
+        match last {
+            Some(last) => self.insert(last.end, [b",", element].concat()),
+            None => {
+                let at = list.end.saturating_sub(1);
+                let first = !self.edits.iter().any(|(span, _)| *span == Span::new(at, at));
+                self.insert(at, if first { element.to_vec() } else { [b",", element].concat() });
+            }
+        }
+    }
+}
+
+/// A JSON string.
+pub(crate) fn quoted(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + 8);
+    write_str(&mut out, text);
+    out
+}
