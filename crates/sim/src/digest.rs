@@ -21,7 +21,11 @@ impl Digest {
 
     /// Adds a length-prefixed field, so that two fields never run together.
     pub(crate) fn field(&mut self, text: &str) {
-        let bytes = text.as_bytes();
+        self.bytes(text.as_bytes());
+    }
+
+    /// The same of bytes.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.word(bytes.len() as u64);
         let mut chunks = bytes.chunks_exact(8);
         for chunk in &mut chunks {

@@ -190,6 +190,12 @@ impl From<String> for Json {
     }
 }
 
+impl From<i32> for Json {
+    fn from(n: i32) -> Self {
+        Self::Int(i128::from(n))
+    }
+}
+
 impl From<u64> for Json {
     fn from(n: u64) -> Self {
         Self::Int(i128::from(n))

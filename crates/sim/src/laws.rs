@@ -1,9 +1,39 @@
 //! What the provider itself does to a model's turn, whatever the model wants: tool choice, one
 //! call at a time, output limits, stop sequences, thinking on or off.
 
-use crate::content::tokens_of;
-use crate::request::{Choice, Prompt, Role, Thinking};
+use crate::history::Choice;
 use crate::turn::{Part, Stop, Turn};
+
+/// Estimated tokens of that many bytes: a quarter, rounded up.
+pub(crate) fn tokens_of(bytes: usize) -> u64 {
+    (bytes as u64).div_ceil(4)
+}
+
+/// What binds one response.
+#[derive(Debug)]
+pub(crate) struct Bounds<'a> {
+    pub(crate) choice: Choice<'a>,
+    pub(crate) parallel: bool,
+    /// Where only some tools may be called, these.
+    pub(crate) allowed: Option<Vec<&'a str>>,
+    pub(crate) thinking: Thinks,
+    /// The output limit in tokens.
+    pub(crate) max_tokens: u64,
+    /// What the context window leaves for output.
+    pub(crate) room: u64,
+    pub(crate) stops: Vec<&'a str>,
+}
+
+/// Whether a response holds thinking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Thinks {
+    /// Never.
+    Off,
+    /// As the model likes.
+    On,
+    /// A response with calls begins with it.
+    Opens,
+}
 
 /// Output tokens of a turn beside its content: an empty one has these.
 pub(crate) const BASE_OUTPUT: u64 = 2;
@@ -17,12 +47,12 @@ pub(crate) struct Lawful {
     pub(crate) cut: bool,
 }
 
-/// Applies the provider's laws; `room` is what the context window leaves for output.
-pub(crate) fn apply(prompt: &Prompt<'_>, turn: &Turn, room: u64) -> Lawful {
+/// Applies the provider's laws.
+pub(crate) fn apply(bounds: &Bounds<'_>, turn: &Turn) -> Lawful {
     let mut parts = turn.parts.clone();
-    thinking(prompt, &mut parts);
+    thinking(bounds.thinking, &mut parts);
     if !turn.lawless {
-        tool_choice(prompt, &mut parts);
+        tool_choice(bounds, &mut parts);
     }
     let natural = if parts.iter().any(Part::is_call) { Stop::ToolUse } else { Stop::EndTurn };
     let mut stop = match turn.stop.clone() {
@@ -30,14 +60,14 @@ pub(crate) fn apply(prompt: &Prompt<'_>, turn: &Turn, room: u64) -> Lawful {
         Some(stop) => stop,
         None => natural,
     };
-    if let Some(sequence) = stop_sequence(prompt, &mut parts) {
+    if let Some(sequence) = stop_sequence(&bounds.stops, &mut parts) {
         stop = Stop::StopSequence(sequence);
     }
     let mut cut = stop == Stop::MaxTokens && !parts.is_empty();
-    if limit(&mut parts, prompt.max_tokens) {
+    if limit(&mut parts, bounds.max_tokens) {
         (stop, cut) = (Stop::MaxTokens, true);
     }
-    if limit(&mut parts, room) {
+    if limit(&mut parts, bounds.room) {
         (stop, cut) = (Stop::ContextWindow, true);
     }
     Lawful { parts, stop, cut }
@@ -61,48 +91,44 @@ fn weight(part: &Part) -> u64 {
     }
 }
 
-/// Off: none. `enabled`: a turn that opens a tool loop starts with thinking.
-fn thinking(prompt: &Prompt<'_>, parts: &mut Vec<Part>) {
+fn thinking(law: Thinks, parts: &mut Vec<Part>) {
     let thinks = |p: &Part| matches!(p, Part::Thinking(_) | Part::RedactedThinking);
-    if prompt.thinking == Thinking::Off {
+    if law == Thinks::Off {
         parts.retain(|p| !thinks(p));
         return;
     }
-    let opens = !prompt.open_loop().iter().any(|t| t.role == Role::Assistant);
     let calls = parts.iter().any(Part::is_call);
-    if prompt.thinking == Thinking::Enabled && opens && calls && !parts.first().is_some_and(thinks)
-    {
+    if law == Thinks::Opens && calls && !parts.first().is_some_and(thinks) {
         parts.insert(0, Part::Thinking("Let me look.".to_owned()));
     }
 }
 
-fn tool_choice(prompt: &Prompt<'_>, parts: &mut Vec<Part>) {
+fn tool_choice(bounds: &Bounds<'_>, parts: &mut Vec<Part>) {
+    let allowed = |name: &str| bounds.allowed.as_ref().is_none_or(|names| names.contains(&name));
     let mut calls = 0;
     parts.retain(|part| match part {
         Part::Tool { name, .. } => {
-            let named = match prompt.choice {
+            let named = match bounds.choice {
                 Choice::None => false,
                 Choice::Tool(forced) => name == forced,
-                Choice::Auto | Choice::Any => true,
+                Choice::Auto | Choice::Any => allowed(name),
             };
             calls += usize::from(named);
-            named && (prompt.parallel || calls == 1)
+            named && (bounds.parallel || calls == 1)
         }
         // Forcing works by beginning the call: no text comes before it.
-        Part::Text(_) => !matches!(prompt.choice, Choice::Any | Choice::Tool(_)),
+        Part::Text(_) => !bounds.choice.is_forced(),
         _ => true,
     });
 }
 
 /// Cuts the text at the first stop sequence; what follows it is never said.
-fn stop_sequence(prompt: &Prompt<'_>, parts: &mut Vec<Part>) -> Option<String> {
-    let sequences = prompt.body.get("stop_sequences")?.items();
+fn stop_sequence(sequences: &[&str], parts: &mut Vec<Part>) -> Option<String> {
     for i in 0..parts.len() {
         let Some(Part::Text(text)) = parts.get_mut(i) else { continue };
         let first = sequences
             .iter()
-            .filter_map(|s| s.as_str())
-            .filter_map(|s| text.find(s).map(|at| (at, s)))
+            .filter_map(|s| text.find(s).map(|at| (at, *s)))
             .min_by_key(|(at, _)| *at);
         if let Some((at, sequence)) = first {
             text.truncate(at);

@@ -1,12 +1,13 @@
-//! A simulated LLM provider that speaks Anthropic's Messages API: strict where the real one is,
-//! priced like it, and misbehaving on request. Its rules are written from facts about the API and
-//! apart from all code that obeys them: it depends on no other crate of this workspace.
+//! A simulated LLM provider that speaks Anthropic's Messages API, OpenAI's Chat Completions (with
+//! the dialects of other vendors) and OpenAI's Responses: strict where the real ones are, priced
+//! like them, and misbehaving on request. Its rules are written from facts about the APIs and apart
+//! from all code that obeys them: it depends on no other crate of this workspace.
 //!
 //! [`Sim::respond`] is pure but for the simulator's own memory: time comes in, delays go out. No
 //! clock, no network, no randomness. [`serve`] carries it over HTTP.
 //!
-//! Other protocols will stand beside this one: what a model does ([`Scenario`], [`Turn`]) knows
-//! no wire; request, rules, message and stream are Anthropic's.
+//! What a model does ([`Scenario`], [`Turn`]) knows no wire. Each protocol has a folder with its
+//! reader (request to history), its rules, its bill and its writers (turn to body or stream).
 //!
 //! ```
 //! use softland_sim::{Config, Request, Scenario, Sim};
@@ -19,33 +20,45 @@
 //! let request =
 //!     Request { method: "POST", path: "/v1/messages", headers: &headers, body };
 //! assert_eq!(sim.respond(0, &request).status, 200);
+//!
+//! let headers = [("authorization".to_owned(), "Bearer any".to_owned())];
+//! let body = br#"{"model":"gpt-5.2","messages":[{"role":"user","content":"hello"}]}"#;
+//! let request =
+//!     Request { method: "POST", path: "/v1/chat/completions", headers: &headers, body };
+//! assert_eq!(sim.respond(0, &request).status, 200);
 //! assert_eq!(sim.refused(), 0);
 //! # Ok::<(), String>(())
 //! ```
 
+mod anthropic;
 mod bodies;
-mod cache;
-mod content;
+mod chat;
 mod digest;
-mod error;
+mod events;
+mod history;
 mod http;
 mod json;
 mod laws;
-mod message;
 mod models;
+mod openai;
+mod pieces;
+mod play;
 mod reply;
 mod request;
-mod rules;
+mod responses;
 mod scenario;
 mod script;
 mod sim;
 mod stats;
-mod stream;
 mod turn;
+mod usage;
 
-pub use cache::Usage;
 pub use http::serve;
 pub use json::Json;
+pub use models::open::{
+    Caching, DEFAULT_OPEN_MODEL, Dialect, Forcing, OpenModel, Reasoning, all as open_models,
+    find as find_open_model,
+};
 pub use models::{DEFAULT_MODEL, Forced, Model, ThinkingModes, all as models, find as find_model};
 pub use reply::{Body, Chunk, Piece, Response};
 pub use request::Request;
@@ -54,3 +67,4 @@ pub use script::Script;
 pub use sim::{Binding, Config, MAX_BODY, Sim};
 pub use stats::{Charge, RefusalNote, Stats};
 pub use turn::{Fault, Part, Stop, Turn};
+pub use usage::Usage;

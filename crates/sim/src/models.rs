@@ -7,6 +7,8 @@
 //! overview pages; prices and windows: the PyPI package `genai-prices` 0.2.3. Where sources conflict or are silent the row is the stricter one and
 //! says so in a comment.
 
+pub(crate) mod open;
+
 /// When a request may force a tool (`tool_choice` of type `any` or `tool`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forced {

@@ -5,9 +5,10 @@ mod faults;
 mod loops;
 mod reader;
 mod silences;
+mod tags;
 mod view;
 
-pub(crate) use view::View;
+pub(crate) use view::{View, human_at};
 
 use crate::script::Script;
 use crate::turn::Turn;
@@ -63,6 +64,8 @@ const BUILTIN: &[(&str, &str, Play)] = &[
     ("whitespace", "a blank text after tool results, until nudged (:never)", silences::whitespace),
     ("trivial", "an answer of three tokens after tool results", silences::trivial),
     ("echo", "a call written as text with an invented result", silences::echo),
+    ("tail", "a call written as text, and words behind it; then an answer", tags::tail),
+    ("partial-tag", "a call as text that breaks off; whole; then an answer", tags::partial_tag),
     ("truncator", "cut by max_tokens in a call, then in the answer", silences::truncator),
     ("pause", "pauses in a server tool twice (:N times)", silences::pause),
     ("refuser", "refuses without a word (:text with one)", silences::refuser),
@@ -144,15 +147,18 @@ impl Scenario {
 /// [`crate::DEFAULT_MODEL`]. Anything else is a plain model id.
 #[must_use]
 pub fn pose(model: &str) -> Option<(&str, &str)> {
+    pose_as(model, crate::models::DEFAULT_MODEL)
+}
+
+/// The same with another default.
+pub(crate) fn pose_as<'a>(model: &'a str, default: &'a str) -> Option<(&'a str, &'a str)> {
     let (bare, prefixed) = match model.strip_prefix("sim/") {
         Some(rest) => (rest, true),
         None => (model, false),
     };
     match bare.split_once('@') {
         Some((name, id)) => Some((name, id)),
-        None if prefixed || Scenario::named(bare).is_ok() => {
-            Some((bare, crate::models::DEFAULT_MODEL))
-        }
+        None if prefixed || Scenario::named(bare).is_ok() => Some((bare, default)),
         None => None,
     }
 }

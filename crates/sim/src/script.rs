@@ -1,8 +1,8 @@
 //! Scenario files: turns that a user scripts in TOML. The format is described in
 //! `docs/scenarios.md`. Nothing here knows rules or the wire.
 
+use crate::history::Choice;
 use crate::json::Json;
-use crate::request::Choice;
 use crate::scenario::View;
 use crate::turn::{Fault, Part, Stop, Turn};
 use serde::Deserialize;

@@ -1,7 +1,7 @@
 //! What a simulator was asked and what it billed. Prices are simulated: estimated tokens at the
 //! listed prices.
 
-use crate::cache::Usage;
+use crate::usage::Usage;
 use std::collections::VecDeque;
 
 /// Charges and refusals kept; totals go on.
@@ -20,7 +20,7 @@ pub struct Charge {
     pub usage: Usage,
     /// Simulated price in nano-dollars.
     pub cost_nano: u64,
-    /// The `stop_reason`.
+    /// Why it stopped, in Anthropic's words whatever the protocol.
     pub stop: &'static str,
 }
 

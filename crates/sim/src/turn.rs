@@ -52,6 +52,11 @@ impl Part {
     pub fn is_call(&self) -> bool {
         matches!(self, Self::Tool { .. })
     }
+
+    /// Whether the provider runs a tool of its own.
+    pub(crate) fn is_server_call(&self) -> bool {
+        matches!(self, Self::ServerTool { .. })
+    }
 }
 
 /// Why a response stops.

@@ -30,7 +30,7 @@ async fn exchange(server: &Server, head: &str, body: &str) -> String {
     let mut socket = TcpStream::connect(server.address).await.unwrap();
     let request = format!(
         "{head} HTTP/1.1\r\nhost: x\r\nx-api-key: k\r\nanthropic-version: 2023-06-01\r\n\
-         connection: close\r\ncontent-length: {}\r\n\r\n{body}",
+         authorization: Bearer k\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
     socket.write_all(request.as_bytes()).await.unwrap();
@@ -82,4 +82,23 @@ async fn delays_are_waited_for_and_cuts_cut() {
     let cut = exchange(&server, "POST /v1/messages", &message(true)).await;
     assert!(cut.contains("message_start") && !cut.contains("message_stop"), "{cut}");
     assert!(!cut.ends_with("0\r\n\r\n"), "the chunked body does not end well");
+}
+
+#[tokio::test]
+async fn openai_s_protocols_are_served_too() {
+    let server = start("reader").await;
+    let chat = r#"{"model":"gpt-5.2","stream":true,"messages":[{"role":"user","content":"hi"}]}"#;
+    let stream = exchange(&server, "POST /v1/chat/completions", chat).await;
+    assert!(stream.starts_with("HTTP/1.1 200") && stream.contains("data: [DONE]"), "{stream}");
+    assert!(stream.contains("x-request-id: req_sim"), "{stream}");
+    let responses = r#"{"model":"gpt-5.2","stream":true,"input":"hi"}"#;
+    let stream = exchange(&server, "POST /v1/responses", responses).await;
+    assert!(stream.contains("event: response.completed"), "{stream}");
+    let whole =
+        exchange(&server, "POST /v1/responses", r#"{"model":"gpt-5.2","input":"hi"}"#).await;
+    assert!(whole.contains("\"status\":\"completed\""), "{whole}");
+    let kept = exchange(&server, "GET /v1/responses/resp_sim00000003", "").await;
+    assert!(kept.starts_with("HTTP/1.1 200"), "{kept}");
+    let lost = exchange(&server, "GET /v1/responses/resp_nope", "").await;
+    assert!(lost.starts_with("HTTP/1.1 404") && lost.contains("\"param\""), "{lost}");
 }

@@ -37,7 +37,7 @@ pub(super) fn poller(view: &View<'_>, _: Option<Parameter>) -> Turn {
         let state = results.last().map_or("nothing", |last| last.lines().next().unwrap_or(""));
         return view.answer(format!("After {} looks the state is: {state}", results.len()));
     }
-    let input = |tool: &super::view::Tool<'_>| Turn::call(tool.name, tool.input(0));
+    let input = |tool: &crate::history::Tool<'_>| Turn::call(tool.name, tool.input(0));
     let polls = ["status", "wait", "poll", "check", "list"];
     view.tool_like(&polls).map_or_else(|| view.call(1), input)
 }

@@ -6,7 +6,8 @@ mod evidence;
 mod words;
 
 use super::Parameter;
-use super::view::{Tool, View};
+use super::view::View;
+use crate::history::Tool;
 use crate::json::Json;
 use crate::turn::{Part, Turn};
 use evidence::Evidence;

@@ -1,11 +1,10 @@
 //! What a scenario sees: the question, the rounds of calls since then, the tools there are, and
-//! whether it was told to answer. All of it is read from the request; only the counters are the
-//! simulator's.
+//! whether it was told to answer. All of it is read from the conversation, whatever protocol it
+//! came by; only the counters are the simulator's.
 
+use crate::history::{Called, Choice, History, Role, Said, Tool};
 use crate::json::Json;
-use crate::request::{Block, Choice, Prompt, Role, Turn as Said, blocks};
 use crate::turn::Turn;
-use std::fmt::Write as _;
 
 /// Names of tools whose call is the answer.
 const ANSWER_TOOLS: &[&str] =
@@ -16,9 +15,11 @@ const ANSWER_TOOLS: &[&str] =
 pub(crate) struct View<'a> {
     /// The last human message.
     pub(crate) question: String,
-    /// Calls and results since then.
+    /// What the model itself wrote last; empty where it has not.
+    pub(crate) last_words: String,
+    /// Calls and results since the question.
     pub(crate) rounds: Vec<Vec<Call<'a>>>,
-    pub(crate) tools: Vec<Tool<'a>>,
+    pub(crate) tools: &'a [Tool<'a>],
     pub(crate) choice: Choice<'a>,
     pub(crate) parallel: bool,
     /// The last message says to answer now.
@@ -45,43 +46,32 @@ pub(crate) struct Call<'a> {
     pub(crate) failed: bool,
 }
 
-/// One declared tool.
-#[derive(Clone, Debug)]
-pub(crate) struct Tool<'a> {
-    pub(crate) name: &'a str,
-    properties: &'a [(String, Json)],
-    required: Vec<&'a str>,
-}
-
 static EMPTY: Json = Json::Map(Vec::new());
 
 impl<'a> View<'a> {
-    pub(crate) fn of(prompt: &Prompt<'a>, attempt: u64, played: usize) -> Self {
-        let human = last_human(prompt);
-        let last = prompt.turns.iter().rev().find(|t| t.role == Role::User);
-        let system = prompt.last().filter(|t| t.role == Role::System);
+    pub(crate) fn of(history: &'a History<'a>, attempt: u64, played: usize) -> Self {
+        let turns = &history.turns;
+        let human = human_at(turns);
+        let last = turns.iter().rev().find(|t| t.role == Role::User);
+        let system = turns.last().filter(|t| t.role == Role::System);
         let said: String = [last, system].into_iter().flatten().map(all_text).collect();
-        let user_text = last.map(own_text).unwrap_or_default();
-        let open = prompt.last().filter(|t| t.role == Role::Assistant);
+        let user_text = last.map(Said::text).unwrap_or_default();
+        let model = turns.iter().rev().find(|t| t.role == Role::Assistant);
         Self {
-            question: human.and_then(|i| prompt.turns.get(i)).map(asked).unwrap_or_default(),
-            rounds: rounds(prompt.turns.get(human.map_or(0, |i| i + 1)..).unwrap_or(&[])),
-            tools: prompt.tools.iter().filter_map(Tool::read).collect(),
-            choice: prompt.choice,
-            parallel: prompt.parallel,
+            question: human.and_then(|i| turns.get(i)).map(asked).unwrap_or_default(),
+            last_words: model.map(Said::text).unwrap_or_default(),
+            rounds: rounds(turns.get(human.map_or(0, |i| i + 1)..).unwrap_or(&[])),
+            tools: &history.tools,
+            choice: history.choice,
+            parallel: history.parallel,
             told: tells(&said),
             warned: said.contains("Finish your research"),
-            nudged: system.is_some_and(|t| is_nudge(&own_text(t)))
-                || (is_nudge(&user_text) && !last.is_some_and(|t| t.has("tool_result"))),
-            paused: open.map_or(0, |t| t.blocks.iter().filter(|b| b.is("server_tool_use")).count()),
+            nudged: system.is_some_and(|t| is_nudge(&t.text()))
+                || (is_nudge(&user_text) && last.is_none_or(|t| t.results.is_empty())),
+            paused: history.paused,
             attempt,
             played,
         }
-    }
-
-    /// Index of the turn that holds the last human message.
-    pub(crate) fn human_at(prompt: &Prompt<'_>) -> Option<usize> {
-        last_human(prompt)
     }
 
     /// May call tools at all.
@@ -152,17 +142,6 @@ impl<'a> View<'a> {
 }
 
 impl<'a> Tool<'a> {
-    fn read(json: &'a Json) -> Option<Self> {
-        let custom = matches!(json.str_at("type"), None | Some("custom"));
-        let schema = json.get("input_schema").unwrap_or(&EMPTY);
-        let required = schema.get("required").map_or(&[][..], Json::items);
-        custom.then_some(Self {
-            name: json.str_at("name")?,
-            properties: schema.get("properties").map_or(&[], Json::entries),
-            required: required.iter().filter_map(Json::as_str).collect(),
-        })
-    }
-
     /// The property that one of these names fits best, or the first that is required.
     pub(crate) fn property(&self, names: &[&str]) -> Option<&'a str> {
         let like = |name: &&str| {
@@ -232,59 +211,41 @@ fn tells(text: &str) -> bool {
     text.contains("nswer now") || text.contains("final answer now")
 }
 
-fn own_text(turn: &Said<'_>) -> String {
-    let texts: Vec<&str> = turn.blocks.iter().filter(|b| b.is("text")).map(|b| b.text).collect();
-    texts.join("\n")
-}
-
 /// What a person asked: a text without the lines that a harness has added.
 fn asked(turn: &Said<'_>) -> String {
-    let text = own_text(turn);
+    let text = turn.text();
     let lines: Vec<&str> = text.lines().filter(|line| !is_softland(line)).collect();
     lines.join("\n")
 }
 
 fn all_text(turn: &Said<'_>) -> String {
-    let mut out = own_text(turn);
-    for block in turn.blocks.iter().filter(|b| b.is("tool_result")) {
+    let mut out = turn.text();
+    for result in &turn.results {
         out.push('\n');
-        out.push_str(&result_text(block));
+        out.push_str(&result.text);
     }
     out
 }
 
-fn result_text(block: &Block<'_>) -> String {
-    let mut out = String::new();
-    let content = block.get("content").map(|c| blocks(c, 0)).unwrap_or_default();
-    for inner in content.iter().filter(|b| b.is("text")) {
-        let _ = writeln!(out, "{}", inner.text);
-    }
-    out
-}
-
-/// The last user message that is neither results nor a nudge, a continuation or a harness's line.
-fn last_human(prompt: &Prompt<'_>) -> Option<usize> {
-    prompt.turns.iter().rposition(|t| {
-        let text = own_text(t);
+/// Index of the last user message that is neither results nor a nudge, a continuation or a
+/// harness's line.
+pub(crate) fn human_at(turns: &[Said<'_>]) -> Option<usize> {
+    turns.iter().rposition(|t| {
+        let text = t.text();
         let harness = is_softland(&text) && !text.trim().contains('\n');
         t.role == Role::User
-            && !t.has("tool_result")
+            && t.results.is_empty()
             && !harness
             && text.trim() != CONTINUE
             && !(is_nudge(&text) && text.len() < 40)
     })
 }
 
-fn rounds<'a>(turns: &[Said<'a>]) -> Vec<Vec<Call<'a>>> {
+fn rounds<'a>(turns: &'a [Said<'a>]) -> Vec<Vec<Call<'a>>> {
     let mut rounds = Vec::new();
     for pair in turns.windows(2) {
         let [said, results] = pair else { continue };
-        let round: Vec<Call<'a>> = said
-            .blocks
-            .iter()
-            .filter(|b| b.is("tool_use"))
-            .filter_map(|b| call(b, results))
-            .collect();
+        let round: Vec<Call<'a>> = said.calls.iter().filter_map(|c| call(c, results)).collect();
         if !round.is_empty() {
             rounds.push(round);
         }
@@ -292,17 +253,15 @@ fn rounds<'a>(turns: &[Said<'a>]) -> Vec<Vec<Call<'a>>> {
     rounds
 }
 
-fn call<'a>(block: &Block<'a>, results: &Said<'a>) -> Option<Call<'a>> {
-    let id = block.str_at("id");
-    let result = results.blocks.iter().find(|b| b.str_at("tool_use_id") == id)?;
-    let lines = result_text(result);
-    let kept: Vec<&str> = lines.lines().filter(|line| !is_softland(line)).collect();
+fn call<'a>(called: &'a Called<'a>, results: &Said<'_>) -> Option<Call<'a>> {
+    let result = results.results.iter().find(|r| r.id == called.id)?;
+    let kept: Vec<&str> = result.text.lines().filter(|line| !is_softland(line)).collect();
     Some(Call {
-        name: block.get("name").and_then(Json::as_str)?,
-        input: block.get("input").unwrap_or(&EMPTY),
+        name: called.name,
+        input: &called.input,
         // The blank line before a harness's line is the harness's too.
         result: kept.join("\n").trim_end().to_owned(),
-        failed: result.get("is_error").and_then(Json::as_bool) == Some(true),
+        failed: result.failed,
     })
 }
 

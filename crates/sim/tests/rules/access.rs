@@ -85,7 +85,7 @@ fn models_keys_routes_and_sizes() {
         (
             "elsewhere",
             "POST",
-            "/v1/chat/completions",
+            "/v1/embeddings",
             vec![pair("x-api-key", "k")],
             b"{}",
             404,

@@ -1,0 +1,250 @@
+//! Prompt-cache billing: what a request reads from the cache, what it writes, at which TTL. The
+//! rules are the provider's; the token counts are estimates (`content`). Left out: the automatic
+//! breakpoint that server-tool results get.
+
+use crate::anthropic::content;
+use crate::anthropic::request::{Block, Prompt, blocks};
+use crate::digest::Digest;
+use crate::history::{Choice, Role};
+use crate::json::Json;
+use crate::usage::Usage;
+use std::collections::BTreeMap;
+
+/// Positions a read looks back over from each breakpoint, itself included.
+const LOOKBACK: usize = 20;
+const FIVE_MINUTES: u64 = 5 * 60 * 1000;
+const HOUR: u64 = 60 * 60 * 1000;
+/// Entries kept at most; past it the ones that expire first go.
+const MAX_ENTRIES: usize = 50_000;
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    ttl: u64,
+    readable_at: u64,
+    expires: u64,
+}
+
+/// What is cached.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cache {
+    entries: BTreeMap<u128, Entry>,
+}
+
+/// One position at which a prefix may be cached.
+#[derive(Clone, Copy, Debug)]
+struct Position {
+    digest: u128,
+    /// Tokens of the prefix, this position included.
+    tokens: u64,
+    /// TTL of a breakpoint here.
+    mark: Option<u64>,
+}
+
+/// Blocks that are not part of the prompt, although sent.
+type Dropped = BTreeMap<(usize, usize), &'static str>;
+
+/// The prefixes of a prompt.
+pub(crate) struct Prefixes(Vec<Position>);
+
+impl Prefixes {
+    pub(crate) fn of(prompt: &Prompt<'_>, dropped: &Dropped) -> Self {
+        let mut walk = Walk { digest: Digest::new(0), tokens: 0, positions: Vec::new() };
+        walk.digest.field(prompt.model.id);
+        let (late, early): (Vec<&Json>, Vec<&Json>) =
+            prompt.tools.iter().partition(|t| is_web_search(t));
+        walk.tools(&early);
+        walk.digest.field("system");
+        walk.digest.field(prompt.body.str_at("speed").unwrap_or(""));
+        walk.tools(&late);
+        for block in &prompt.system {
+            walk.block(block);
+        }
+        fold_parameters(&mut walk.digest, prompt);
+        walk.messages(prompt, dropped);
+        walk.automatic(prompt);
+        Self(walk.positions)
+    }
+
+    /// Estimated tokens of the whole prompt.
+    pub(crate) fn tokens(&self) -> u64 {
+        self.0.last().map_or(0, |p| p.tokens)
+    }
+}
+
+impl Cache {
+    /// Bills a prompt and writes what its breakpoints ask for. `started` is when its response
+    /// begins: its entries can be read from then on.
+    pub(crate) fn bill(
+        &mut self,
+        prompt: &Prompt<'_>,
+        prefixes: &Prefixes,
+        now: u64,
+        started: u64,
+    ) -> Usage {
+        let total = prefixes.tokens();
+        let read = self.read(&prefixes.0, now);
+        let mut written = 0;
+        let mut hour = 0;
+        for position in &prefixes.0 {
+            let Some(ttl) = position.mark else { continue };
+            if position.tokens < prompt.model.cache_min {
+                continue;
+            }
+            self.write(position.digest, ttl, now, started);
+            written = position.tokens;
+            if ttl == HOUR {
+                hour = position.tokens;
+            }
+        }
+        self.trim(now);
+        let one_hour = hour.saturating_sub(read);
+        let five = written.saturating_sub(read.max(hour));
+        Usage {
+            input: total - read - one_hour - five,
+            cache_read: read,
+            cache_write_5m: five,
+            cache_write_1h: one_hour,
+            ..Usage::default()
+        }
+    }
+
+    /// The longest prefix that can be read; reading it renews it.
+    fn read(&mut self, positions: &[Position], now: u64) -> u64 {
+        let marks = (0..positions.len())
+            .rev()
+            .filter(|i| positions.get(*i).is_some_and(|p| p.mark.is_some()));
+        for mark in marks {
+            let from = (mark + 1).saturating_sub(LOOKBACK);
+            for position in positions.get(from..=mark).unwrap_or(&[]).iter().rev() {
+                if let Some(entry) = self.entries.get_mut(&position.digest)
+                    && entry.readable_at <= now
+                    && now < entry.expires
+                {
+                    entry.expires = now.saturating_add(entry.ttl);
+                    return position.tokens;
+                }
+            }
+        }
+        0
+    }
+
+    fn write(&mut self, digest: u128, ttl: u64, now: u64, started: u64) {
+        let fresh = Entry { ttl, readable_at: started, expires: now.saturating_add(ttl) };
+        let entry = self.entries.entry(digest).or_insert(fresh);
+        if entry.expires <= now {
+            *entry = fresh;
+        }
+        entry.readable_at = entry.readable_at.min(started);
+        entry.ttl = entry.ttl.max(ttl);
+        entry.expires = entry.expires.max(now.saturating_add(ttl));
+    }
+
+    fn trim(&mut self, now: u64) {
+        if self.entries.len() <= MAX_ENTRIES {
+            return;
+        }
+        self.entries.retain(|_, entry| entry.expires > now);
+        while self.entries.len() > MAX_ENTRIES {
+            let first = self.entries.iter().min_by_key(|(_, e)| e.expires).map(|(k, _)| *k);
+            first.map(|key| self.entries.remove(&key));
+        }
+    }
+}
+
+struct Walk {
+    digest: Digest,
+    tokens: u64,
+    positions: Vec<Position>,
+}
+
+impl Walk {
+    fn push(&mut self, tokens: u64, mark: Option<&Json>) {
+        self.tokens += tokens;
+        let mark = mark.filter(|m| m.is_map()).map(|m| match m.str_at("ttl") {
+            Some("1h") => HOUR,
+            _ => FIVE_MINUTES,
+        });
+        self.positions.push(Position { digest: self.digest.finish(), tokens: self.tokens, mark });
+    }
+
+    fn tools(&mut self, tools: &[&Json]) {
+        for tool in tools {
+            let tokens = content::feed_json(&mut self.digest, tool);
+            self.push(tokens, tool.get("cache_control"));
+        }
+    }
+
+    fn block(&mut self, block: &Block<'_>) {
+        let tokens = content::feed(&mut self.digest, block);
+        let inner = block.get("content").filter(|_| block.is("tool_result"));
+        let inner = inner.map(|c| blocks(c, 0)).unwrap_or_default();
+        let inner = inner.iter().rev().find_map(|b| b.get("cache_control"));
+        self.push(tokens, block.get("cache_control").or(inner));
+    }
+
+    fn messages(&mut self, prompt: &Prompt<'_>, dropped: &Dropped) {
+        let human = |i: usize| {
+            prompt.turns.get(i).is_some_and(|t| {
+                t.role == Role::User && t.blocks.iter().any(|b| !b.is("tool_result"))
+            })
+        };
+        let last_human = (0..prompt.turns.len()).rev().find(|i| human(*i)).unwrap_or(0);
+        let last_user = prompt.turns.iter().rposition(|t| t.role == Role::User).unwrap_or(0);
+        for (i, turn) in prompt.turns.iter().enumerate() {
+            if turn.clears && i < last_user {
+                continue;
+            }
+            self.digest.field(turn.role.name());
+            let strip = !prompt.model.keeps_thinking && i < last_human;
+            for block in &turn.blocks {
+                let gone = dropped.contains_key(&block.at) || (strip && block.is_thinking());
+                if !gone {
+                    self.block(block);
+                }
+            }
+        }
+    }
+
+    /// The top-level mark lands on the last block that can carry one.
+    fn automatic(&mut self, prompt: &Prompt<'_>) {
+        let Some(mark) = prompt.body.get("cache_control").filter(|m| m.is_map()) else { return };
+        let ttl = if mark.str_at("ttl") == Some("1h") { HOUR } else { FIVE_MINUTES };
+        let thinking = prompt.last().map_or(&[][..], |t| &t.blocks);
+        let skip = thinking.iter().rev().take_while(|b| b.is_thinking()).count();
+        let at = self.positions.len().checked_sub(1 + skip);
+        if let Some(position) = at.and_then(|i| self.positions.get_mut(i)) {
+            position.mark.get_or_insert(ttl);
+        }
+    }
+}
+
+/// Turning web search on or off keeps the tools' prefix and loses the system's.
+fn is_web_search(tool: &Json) -> bool {
+    tool.str_at("type").is_some_and(|t| t.starts_with("web_search_"))
+}
+
+/// Parameters whose change loses the messages' prefix and keeps that of tools and system.
+fn fold_parameters(digest: &mut Digest, prompt: &Prompt<'_>) {
+    digest.field("messages");
+    match prompt.choice {
+        Choice::Auto => digest.field("auto"),
+        Choice::Any => digest.field("any"),
+        Choice::None => digest.field("none"),
+        Choice::Tool(name) => {
+            digest.field("tool");
+            digest.field(name);
+        }
+    }
+    digest.word(u64::from(prompt.parallel));
+    let thinking = prompt.body.get("thinking");
+    digest.field(thinking.and_then(|t| t.str_at("type")).unwrap_or(""));
+    digest.word(thinking.and_then(|t| t.get("budget_tokens")).and_then(Json::as_u64).unwrap_or(0));
+    let config = prompt.body.get("output_config");
+    let effort = config.and_then(|c| c.str_at("effort")).unwrap_or(prompt.model.default_effort);
+    digest.field(effort);
+    for key in ["format", "task_budget"] {
+        digest.field(&config.and_then(|c| c.get(key)).map(Json::text).unwrap_or_default());
+    }
+    let images = prompt.turns.iter().flat_map(|t| &t.blocks).any(|b| b.is("image"));
+    digest.word(u64::from(images));
+}

@@ -1,0 +1,80 @@
+//! What of a block is part of the prompt: the same for a string and a list with one text, without
+//! cache marks, with the keys of tool inputs in their order. Signatures and the cache are taken
+//! over it; token counts are estimated from it.
+
+use crate::anthropic::request::{Block, blocks};
+use crate::digest::Digest;
+use crate::json::Json;
+use crate::laws::tokens_of;
+
+/// Tokens that an image is counted as.
+const IMAGE: u64 = 1_600;
+/// Tokens that a document whose pages cannot be read here is counted as.
+const DOCUMENT: u64 = 3_000;
+/// Tokens that every block costs beside its text.
+const OVERHEAD: u64 = 3;
+
+/// Adds a block to a digest and returns its estimated tokens.
+pub(crate) fn feed(digest: &mut Digest, block: &Block<'_>) -> u64 {
+    digest.field(block.kind);
+    let bytes = match block.kind {
+        "text" => field(digest, block.text),
+        "thinking" => {
+            field(digest, block.str_at("thinking")) + field(digest, block.str_at("signature"))
+        }
+        "redacted_thinking" => field(digest, block.str_at("data")),
+        "tool_use" => {
+            let input = block.get("input").map(Json::text).unwrap_or_default();
+            field(digest, block.str_at("id"))
+                + field(digest, block.str_at("name"))
+                + field(digest, &input)
+        }
+        "tool_result" => return OVERHEAD + result(digest, block),
+        _ => return OVERHEAD + other(digest, block),
+    };
+    OVERHEAD + tokens_of(bytes)
+}
+
+/// Adds any JSON without its cache marks, as a tool definition; returns its estimated tokens.
+pub(crate) fn feed_json(digest: &mut Digest, json: &Json) -> u64 {
+    let mut text = String::new();
+    for (key, value) in json.entries().iter().filter(|(key, _)| key != "cache_control") {
+        text.push_str(key);
+        text.push(':');
+        value.write(&mut text);
+    }
+    digest.field(&text);
+    OVERHEAD + tokens_of(text.len())
+}
+
+fn field(digest: &mut Digest, text: &str) -> usize {
+    digest.field(text);
+    text.len()
+}
+
+fn result(digest: &mut Digest, block: &Block<'_>) -> u64 {
+    let id = field(digest, block.str_at("tool_use_id"));
+    digest.word(u64::from(block.get("is_error").and_then(Json::as_bool) == Some(true)));
+    let content = block.get("content").map(|c| blocks(c, 0)).unwrap_or_default();
+    let inner: u64 = content
+        .iter()
+        .filter(|b| !b.text.is_empty() || !b.is("text"))
+        .map(|b| feed(digest, b))
+        .sum();
+    tokens_of(id) + inner
+}
+
+fn other(digest: &mut Digest, block: &Block<'_>) -> u64 {
+    let mut bytes = 0;
+    for (key, value) in block.entries().iter().filter(|(key, _)| key != "cache_control") {
+        let text = value.text();
+        digest.field(key);
+        bytes += field(digest, &text);
+    }
+    let encoded = block.get("source").and_then(|s| s.str_at("type")).is_some_and(|t| t != "text");
+    match block.kind {
+        "image" => IMAGE,
+        "document" if encoded => DOCUMENT,
+        _ => tokens_of(bytes),
+    }
+}

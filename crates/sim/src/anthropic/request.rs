@@ -1,0 +1,191 @@
+//! What an Anthropic request says, read once: body and the conversation with neighbours of one role
+//! merged. It decides nothing but what cannot be read at all; `rules` decides.
+
+use crate::anthropic::error::{Checked, bad};
+use crate::history::{Choice, Role};
+use crate::json::Json;
+use crate::models::Model;
+use crate::request::Request;
+
+impl Request<'_> {
+    /// Whether an `anthropic-beta` header names this beta.
+    pub(crate) fn beta(&self, name: &str) -> bool {
+        self.headers
+            .iter()
+            .filter(|(k, _)| k.eq_ignore_ascii_case("anthropic-beta"))
+            .any(|(_, v)| v.split(',').any(|one| one.trim() == name))
+    }
+}
+
+/// One content block, or a string content seen as one text block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Block<'a> {
+    pub(crate) kind: &'a str,
+    /// The text of a text block.
+    pub(crate) text: &'a str,
+    /// The block itself; none for a string.
+    json: Option<&'a Json>,
+    /// Message and block index in the request.
+    pub(crate) at: (usize, usize),
+}
+
+impl<'a> Block<'a> {
+    pub(crate) fn get(&self, key: &str) -> Option<&'a Json> {
+        self.json.and_then(|json| json.get(key))
+    }
+
+    pub(crate) fn str_at(&self, key: &str) -> &'a str {
+        self.get(key).and_then(Json::as_str).unwrap_or("")
+    }
+
+    /// All fields of the block; none for a string.
+    pub(crate) fn entries(&self) -> &'a [(String, Json)] {
+        self.json.map_or(&[], Json::entries)
+    }
+
+    pub(crate) fn is(&self, kind: &str) -> bool {
+        self.kind == kind
+    }
+
+    pub(crate) fn is_thinking(&self) -> bool {
+        matches!(self.kind, "thinking" | "redacted_thinking")
+    }
+
+    pub(crate) fn path(&self) -> String {
+        format!("messages.{}.content.{}", self.at.0, self.at.1)
+    }
+}
+
+/// A turn of the conversation: neighbouring messages of one role as one.
+#[derive(Clone, Debug)]
+pub(crate) struct Turn<'a> {
+    pub(crate) role: Role,
+    pub(crate) blocks: Vec<Block<'a>>,
+    /// Index of its first message.
+    pub(crate) at: usize,
+    /// `clear_at` of a system message.
+    pub(crate) clears: bool,
+}
+
+impl Turn<'_> {
+    pub(crate) fn has(&self, kind: &str) -> bool {
+        self.blocks.iter().any(|b| b.is(kind))
+    }
+
+    /// Ends in something a server tool began or left: such a turn may be sent back to go on.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.blocks.iter().any(|b| b.is("server_tool_use") || b.is("mcp_tool_use"))
+    }
+}
+
+/// The thinking mode that holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Thinking {
+    Off,
+    Enabled,
+    Adaptive,
+}
+
+/// A request whose shape is known to be right.
+#[derive(Debug)]
+pub(crate) struct Prompt<'a> {
+    pub(crate) model: &'static Model,
+    pub(crate) body: &'a Json,
+    pub(crate) system: Vec<Block<'a>>,
+    pub(crate) tools: &'a [Json],
+    pub(crate) turns: Vec<Turn<'a>>,
+    pub(crate) max_tokens: u64,
+    pub(crate) stream: bool,
+    pub(crate) thinking: Thinking,
+    pub(crate) omits_thinking: bool,
+    pub(crate) choice: Choice<'a>,
+    pub(crate) parallel: bool,
+}
+
+impl<'a> Prompt<'a> {
+    /// Reads a body that `rules::shape` has accepted.
+    ///
+    /// # Errors
+    /// 400 where the conversation cannot be read.
+    pub(crate) fn read(body: &'a Json, model: &'static Model) -> Checked<Self> {
+        let choice = body.get("tool_choice");
+        let thinking = body.get("thinking");
+        Ok(Self {
+            model,
+            body,
+            system: body.get("system").map(|s| blocks(s, 0)).unwrap_or_default(),
+            tools: body.get("tools").map_or(&[], Json::items),
+            turns: merge(body.get("messages").map_or(&[], Json::items))?,
+            max_tokens: body.get("max_tokens").and_then(Json::as_u64).unwrap_or(0),
+            stream: body.get("stream").and_then(Json::as_bool).unwrap_or(false),
+            thinking: match thinking.and_then(|t| t.str_at("type")) {
+                Some("enabled") => Thinking::Enabled,
+                Some("adaptive" | "between_tools") => Thinking::Adaptive,
+                None if !model.thinking.disabled => Thinking::Adaptive,
+                _ => Thinking::Off,
+            },
+            omits_thinking: match thinking.and_then(|t| t.str_at("display")) {
+                Some(display) => display == "omitted",
+                None => model.omits_thinking,
+            },
+            choice: match choice.and_then(|c| c.str_at("type")) {
+                Some("any") => Choice::Any,
+                Some("none") => Choice::None,
+                Some("tool") => Choice::Tool(choice.and_then(|c| c.str_at("name")).unwrap_or("")),
+                _ => Choice::Auto,
+            },
+            parallel: choice
+                .and_then(|c| c.get("disable_parallel_tool_use"))
+                .and_then(Json::as_bool)
+                != Some(true),
+        })
+    }
+
+    pub(crate) fn last(&self) -> Option<&Turn<'a>> {
+        self.turns.last()
+    }
+
+    /// The turns after the last message that is not the answer to tool calls: the open tool loop.
+    pub(crate) fn open_loop(&self) -> &[Turn<'a>] {
+        let human = |t: &Turn<'_>| t.role == Role::User && !t.has("tool_result");
+        let start = self.turns.iter().rposition(human).map_or(0, |i| i + 1);
+        self.turns.get(start..).unwrap_or(&[])
+    }
+}
+
+/// The blocks of a content that may be a string.
+pub(crate) fn blocks(content: &Json, message: usize) -> Vec<Block<'_>> {
+    match content {
+        Json::Str(text) => vec![Block { kind: "text", text, json: None, at: (message, 0) }],
+        other => other
+            .items()
+            .iter()
+            .enumerate()
+            .map(|(i, json)| Block {
+                kind: json.str_at("type").unwrap_or(""),
+                text: json.str_at("text").unwrap_or(""),
+                json: Some(json),
+                at: (message, i),
+            })
+            .collect(),
+    }
+}
+
+fn merge(messages: &[Json]) -> Checked<Vec<Turn<'_>>> {
+    let mut turns: Vec<Turn<'_>> = Vec::new();
+    for (at, message) in messages.iter().enumerate() {
+        let role = match message.str_at("role") {
+            Some("user") => Role::User,
+            Some("assistant") => Role::Assistant,
+            Some("system") => Role::System,
+            _ => return bad(format!("messages.{at}.role: Input should be 'user' or 'assistant'")),
+        };
+        let blocks = message.get("content").map(|c| blocks(c, at)).unwrap_or_default();
+        let clears = message.get("clear_at").is_some();
+        match turns.last_mut() {
+            Some(turn) if turn.role == role && turn.clears == clears => turn.blocks.extend(blocks),
+            _ => turns.push(Turn { role, blocks, at, clears }),
+        }
+    }
+    Ok(turns)
+}

@@ -1,0 +1,177 @@
+//! Top-level fields: which there are, which are needed, which need a beta header, and their types.
+
+use super::{Endpoint, extra, only};
+use crate::anthropic::error::{Checked, Refusal, bad, ensure};
+use crate::json::{Json, map};
+use crate::models::Model;
+use crate::request::Request;
+
+const BOTH: &[&str] = &[
+    "model",
+    "messages",
+    "system",
+    "tools",
+    "tool_choice",
+    "thinking",
+    "cache_control",
+    "context_management",
+    "mcp_servers",
+    "output_config",
+    "output_format",
+    "speed",
+    "thread",
+];
+
+const MESSAGES_ONLY: &[&str] = &[
+    "max_tokens",
+    "stream",
+    "temperature",
+    "top_p",
+    "top_k",
+    "stop_sequences",
+    "metadata",
+    "service_tier",
+    "container",
+    "inference_geo",
+    "diagnostics",
+];
+
+/// Fields that are unknown without one of these betas.
+const BETAS: &[(&str, &[&str])] = &[
+    (
+        "context_management",
+        &["context-management-2025-06-27", "compact-2026-01-12", "compact-2026-09-04"],
+    ),
+    ("mcp_servers", &["mcp-client-2025-11-20", "mcp-client-2025-04-04"]),
+    ("output_format", &["structured-outputs-2025-11-13"]),
+    ("speed", &["fast-mode-2026-02-01"]),
+    ("thread", &["message-threads-2026-08-12"]),
+    ("diagnostics", &["cache-diagnosis-2026-04-07"]),
+];
+
+pub(super) fn check(
+    request: &Request<'_>,
+    endpoint: Endpoint,
+    body: &Json,
+    model: &Model,
+) -> Checked {
+    known_fields(request, endpoint, body)?;
+    thread(body)?;
+    types(body)?;
+    ensure(body.get("messages").is_some(), || "messages: Field required".to_owned())?;
+    let messages = body.get("messages").map_or(&[][..], Json::items);
+    ensure(!messages.is_empty(), || "messages: at least one message is required".to_owned())?;
+    if endpoint == Endpoint::Messages {
+        max_tokens(body, model)?;
+    }
+    output_config(request, body, model)
+}
+
+fn known_fields(request: &Request<'_>, endpoint: Endpoint, body: &Json) -> Checked {
+    for (key, _) in body.entries() {
+        let known = BOTH.contains(&key.as_str())
+            || (endpoint == Endpoint::Messages && MESSAGES_ONLY.contains(&key.as_str()));
+        if !known {
+            return extra(key);
+        }
+        if let Some((_, betas)) = BETAS.iter().find(|(field, _)| field == key)
+            && !betas.iter().any(|beta| request.beta(beta))
+        {
+            return extra(key);
+        }
+    }
+    Ok(())
+}
+
+/// Threads are refused in the way that makes the SDK send the whole history instead.
+fn thread(body: &Json) -> Checked {
+    if body.get("thread").is_none() {
+        return Ok(());
+    }
+    let mut refusal =
+        Refusal::new(400, "invalid_request_error", "thread: not supported for this request");
+    refusal.details = Some(map([
+        ("error_code", "thread_unsupported_request".into()),
+        ("unsupported", Json::List(vec!["thread".into()])),
+    ]));
+    Err(refusal)
+}
+
+fn types(body: &Json) -> Checked {
+    let expect = |key: &str, what: &str, ok: fn(&Json) -> bool| match body.get(key) {
+        Some(value) if !ok(value) => bad(format!("{key}: Input should be {what}")),
+        _ => Ok(()),
+    };
+    let list: fn(&Json) -> bool = |v| matches!(v, Json::List(_));
+    expect("messages", "a valid list", list)?;
+    expect("tools", "a valid list", list)?;
+    expect("stop_sequences", "a valid list", list)?;
+    expect("stream", "a valid boolean", |v| v.as_bool().is_some())?;
+    expect("system", "a valid string or list", |v| matches!(v, Json::Str(_) | Json::List(_)))?;
+    for key in ["tool_choice", "thinking", "metadata", "output_config", "cache_control"] {
+        expect(key, "a valid dictionary", Json::is_map)?;
+    }
+    let sequences = body.get("stop_sequences").map_or(&[][..], Json::items);
+    let blank = sequences.iter().any(|s| s.as_str().is_none_or(|s| s.trim().is_empty()));
+    ensure(!blank, || "stop_sequences: each stop sequence must contain non-whitespace".to_owned())
+}
+
+fn max_tokens(body: &Json, model: &Model) -> Checked {
+    let Some(value) = body.get("max_tokens") else {
+        return bad("max_tokens: Field required");
+    };
+    let Some(n) = value.as_u64() else {
+        return bad("max_tokens: Input should be a valid integer greater than or equal to 0");
+    };
+    ensure(n <= model.output_max, || {
+        format!(
+            "max_tokens: {n} > {}, which is the maximum allowed number of output tokens for {}",
+            model.output_max, model.id
+        )
+    })?;
+    if n > 0 {
+        return Ok(());
+    }
+    // Zero only warms the cache.
+    let forced = body.get("tool_choice").and_then(|c| c.str_at("type"));
+    let enabled = body.get("thinking").and_then(|t| t.str_at("type")) == Some("enabled");
+    let stream = body.get("stream").and_then(Json::as_bool) == Some(true);
+    ensure(!stream && !enabled && !matches!(forced, Some("any" | "tool")), || {
+        "max_tokens: 0 is not supported with stream, forced tool choice or enabled thinking"
+            .to_owned()
+    })
+}
+
+fn output_config(request: &Request<'_>, body: &Json, model: &Model) -> Checked {
+    let Some(config) = body.get("output_config") else { return Ok(()) };
+    only(config, "output_config", &["effort", "format", "task_budget"])?;
+    effort(config, model, body)?;
+    let Some(budget) = config.get("task_budget") else { return Ok(()) };
+    if !request.beta("task-budgets-2026-03-13") {
+        return extra("output_config.task_budget");
+    }
+    ensure(model.task_budget, || "task_budget is not supported on this model".to_owned())?;
+    let total = budget.get("total").and_then(Json::as_u64).unwrap_or(0);
+    ensure(total >= 20_000, || {
+        "output_config.task_budget.total: Input should be greater than or equal to 20000".to_owned()
+    })
+}
+
+/// Also of a system message's own `output_config`, which the caller passes as `config`.
+pub(super) fn effort(config: &Json, model: &Model, body: &Json) -> Checked {
+    let Some(effort) = config.get("effort") else { return Ok(()) };
+    let effort = effort.as_str().unwrap_or("");
+    ensure(!model.efforts.is_empty(), || {
+        "This model does not support the effort parameter.".to_owned()
+    })?;
+    ensure(model.efforts.contains(&effort), || {
+        let supported = model.efforts.join(", ");
+        format!(
+            "This model does not support effort level '{effort}'. Supported levels: {supported}."
+        )
+    })?;
+    let off = body.get("thinking").and_then(|t| t.str_at("type")) == Some("disabled");
+    ensure(!(model.id == "claude-opus-5" && off && matches!(effort, "max" | "xhigh")), || {
+        format!("effort '{effort}' needs thinking on this model")
+    })
+}

@@ -1,0 +1,258 @@
+//! Signatures of thinking: what the simulator issues and what it takes back. A signature holds a
+//! digest of the block's own text and, for models that bind, of the exact prefix (system, tools,
+//! every earlier turn, cache marks apart) and of the thinking block before it, so that an edited,
+//! moved, filtered or re-bound block is known without remembering any request.
+
+use crate::anthropic::content;
+use crate::anthropic::error::{Checked, bad};
+use crate::anthropic::request::{Block, Prompt, Turn};
+use crate::digest::Digest;
+use crate::history::Role;
+use crate::json::Json;
+use crate::models::{self, Model};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Signs and verifies for one simulator.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Issuer {
+    pub(crate) seed: u64,
+    pub(crate) binds: bool,
+    pub(crate) accept_foreign: bool,
+    pub(crate) model: &'static Model,
+}
+
+/// What was found about the thinking of a request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Verified {
+    /// Blocks that the provider leaves out, with the reason.
+    pub(crate) dropped: BTreeMap<(usize, usize), &'static str>,
+    /// What the next response stands behind.
+    prefix: u64,
+    last: u64,
+}
+
+/// The parts of an issued signature.
+struct Mark<'a> {
+    model: &'a str,
+    turn: u64,
+    at: u64,
+    of: u64,
+    before: u64,
+    text: u64,
+    prefix: u64,
+}
+
+impl Issuer {
+    /// Verifies all thinking of a request; `drop` is the client's wish to have mismatches dropped.
+    ///
+    /// # Errors
+    /// 400 with the provider's text.
+    pub(crate) fn verify(&self, prompt: &Prompt<'_>, drop: bool) -> Checked<Verified> {
+        let mut found = Verified::default();
+        let mut prefix = self.head(prompt);
+        let latest = latest_in_loop(prompt);
+        for (i, turn) in prompt.turns.iter().enumerate() {
+            found.prefix = prefix.short();
+            if turn.role == Role::Assistant {
+                for block in turn.blocks.iter().filter(|b| b.is_thinking()) {
+                    self.block(block, latest == Some(i), drop, &mut found)?;
+                }
+                if latest == Some(i) {
+                    self.complete(turn, &found)?;
+                }
+            }
+            add_turn(&mut prefix, turn);
+        }
+        if prompt.last().is_some_and(|t| t.role != Role::Assistant) {
+            found.prefix = prefix.short();
+        }
+        Ok(found)
+    }
+
+    /// Signs block `at` of the `of` thinking blocks of response `turn`; advances the chain.
+    pub(crate) fn sign(
+        &self,
+        found: &mut Verified,
+        turn: u64,
+        at: u64,
+        of: u64,
+        text: &str,
+    ) -> String {
+        let prefix = if self.binds { found.prefix } else { 0 };
+        let before = found.last;
+        let own = self.own(turn, at, of, text);
+        let signature = format!(
+            "sim1.{}.{turn:x}.{at}.{of}.{before:x}.{own:016x}.{prefix:016x}",
+            self.model.id
+        );
+        found.last = link(&signature);
+        signature
+    }
+
+    /// The id of a tool call; it tells how many thinking blocks its response had.
+    pub(crate) fn tool_id(&self, turn: u64, thinking: usize, at: usize) -> String {
+        let model = models::all().iter().position(|m| m.id == self.model.id).unwrap_or(0);
+        format!("toolu_01Sim{turn:08x}m{model}t{thinking}c{at}")
+    }
+
+    fn head(&self, prompt: &Prompt<'_>) -> Digest {
+        let mut digest = Digest::new(self.seed);
+        for tool in prompt.tools {
+            content::feed_json(&mut digest, tool);
+        }
+        digest.field("system");
+        for block in &prompt.system {
+            content::feed(&mut digest, block);
+        }
+        digest
+    }
+
+    fn own(&self, turn: u64, at: u64, of: u64, text: &str) -> u64 {
+        let mut digest = Digest::new(self.seed);
+        digest.field(self.model.id);
+        for word in [turn, at, of] {
+            digest.word(word);
+        }
+        digest.field(text);
+        digest.short()
+    }
+
+    fn block(&self, block: &Block<'_>, latest: bool, drop: bool, found: &mut Verified) -> Checked {
+        let (text, signature) = match block.kind {
+            "thinking" => (block.str_at("thinking"), block.str_at("signature")),
+            _ => ("", block.str_at("data")),
+        };
+        let previous = std::mem::replace(&mut found.last, link(signature));
+        let Some(mark) = Mark::read(signature) else {
+            return if self.accept_foreign { Ok(()) } else { bad(invalid(block)) };
+        };
+        if mark.model != self.model.id {
+            found.dropped.insert(block.at, "model_binding_mismatch");
+            found.last = previous;
+            return Ok(());
+        }
+        if mark.text != self.own(mark.turn, mark.at, mark.of, text) {
+            return bad(if latest { modified(block) } else { invalid(block) });
+        }
+        let moved = mark.prefix != found.prefix || (previous != 0 && mark.before != previous);
+        if !self.binds || !moved {
+            return Ok(());
+        }
+        if drop {
+            found.dropped.insert(block.at, "prefix_binding_mismatch");
+            found.last = previous;
+            return Ok(());
+        }
+        bad(rebound(block))
+    }
+
+    /// The thinking of the latest turn of an open loop is whole and in order.
+    fn complete(&self, turn: &Turn<'_>, found: &Verified) -> Checked {
+        let mut seen: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        let mut whole = BTreeSet::new();
+        for block in turn.blocks.iter().filter(|b| b.is_thinking()) {
+            let signature = if block.is("thinking") { "signature" } else { "data" };
+            let Some(mark) = Mark::read(block.str_at(signature)) else { continue };
+            if found.dropped.contains_key(&block.at) {
+                whole.insert(mark.turn);
+                continue;
+            }
+            let (next, of) = seen.entry(mark.turn).or_insert((0, mark.of));
+            if mark.at != *next || mark.of != *of {
+                return bad(modified(block));
+            }
+            *next += 1;
+        }
+        whole.extend(seen.iter().filter(|(_, (next, of))| next == of).map(|(turn, _)| *turn));
+        let index = models::all().iter().position(|m| m.id == self.model.id).unwrap_or(0);
+        for block in &turn.blocks {
+            let cut = match thought_of(block.str_at("id")).filter(|_| block.is("tool_use")) {
+                Some((turn, model, n)) => model == index && n > 0 && !whole.contains(&turn),
+                None => false,
+            };
+            if cut {
+                return bad(modified(block));
+            }
+        }
+        match seen.iter().find(|(turn, _)| !whole.contains(turn)) {
+            Some(_) => bad(turn.blocks.first().map(modified).unwrap_or_default()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The last assistant turn, if tool results for it are what the request ends in.
+fn latest_in_loop(prompt: &Prompt<'_>) -> Option<usize> {
+    let speaks = |t: &Turn<'_>| t.role != Role::System;
+    let last = prompt.turns.iter().rposition(speaks)?;
+    let results = prompt.turns.get(last).is_some_and(|t| t.has("tool_result"));
+    if results { last.checked_sub(1) } else { None }
+}
+
+fn add_turn(prefix: &mut Digest, turn: &Turn<'_>) {
+    prefix.field(turn.role.name());
+    for block in turn.blocks.iter().filter(|b| !b.is_thinking()) {
+        content::feed(prefix, block);
+    }
+}
+
+fn link(signature: &str) -> u64 {
+    let mut digest = Digest::new(0);
+    digest.field(signature);
+    digest.short() | 1
+}
+
+impl<'a> Mark<'a> {
+    fn read(signature: &'a str) -> Option<Self> {
+        let mut parts = signature.strip_prefix("sim1.")?.split('.');
+        let model = parts.next()?;
+        let mut number = |radix| u64::from_str_radix(parts.next()?, radix).ok();
+        Some(Self {
+            model,
+            turn: number(16)?,
+            at: number(10)?,
+            of: number(10)?,
+            before: number(16)?,
+            text: number(16)?,
+            prefix: number(16)?,
+        })
+    }
+}
+
+/// Response, model and number of thinking blocks behind a tool id of ours.
+fn thought_of(id: &str) -> Option<(u64, usize, u64)> {
+    let (turn, rest) = id.strip_prefix("toolu_01Sim")?.split_once('m')?;
+    let (model, rest) = rest.split_once('t')?;
+    let (thinking, _) = rest.split_once('c')?;
+    Some((u64::from_str_radix(turn, 16).ok()?, model.parse().ok()?, thinking.parse().ok()?))
+}
+
+fn invalid(block: &Block<'_>) -> String {
+    format!("{}: Invalid `signature` in `thinking` block", block.path())
+}
+
+fn modified(block: &Block<'_>) -> String {
+    format!(
+        "{}: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be \
+         modified. These blocks must remain as they were in the original response.",
+        block.path()
+    )
+}
+
+fn rebound(block: &Block<'_>) -> String {
+    format!(
+        "{}: Invalid `signature` in `thinking` block. The block is bound to a different \
+         conversation. Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` \
+         to \"drop_block\". That setting requires the `thinking-binding-controls-2026-08-01` value \
+         in the `anthropic-beta` header.",
+        block.path()
+    )
+}
+
+/// Whether the request asks for mismatched blocks to be dropped.
+pub(crate) fn wants_drop(body: &Json) -> bool {
+    body.get("thinking")
+        .and_then(|t| t.get("block_binding"))
+        .and_then(|b| b.str_at("prefix_mismatch_behavior"))
+        == Some("drop_block")
+}

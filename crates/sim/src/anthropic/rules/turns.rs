@@ -1,0 +1,148 @@
+//! The order of turns: who may speak when, and that every tool call has its result.
+
+use crate::anthropic::error::{Checked, bad, ensure};
+use crate::anthropic::request::{Block, Prompt, Turn};
+use crate::history::Role;
+use crate::models::Model;
+use std::collections::BTreeSet;
+
+pub(super) fn check(prompt: &Prompt<'_>) -> Checked {
+    system_places(prompt)?;
+    for (i, turn) in prompt.turns.iter().enumerate() {
+        let before = i.checked_sub(1).and_then(|i| prompt.turns.get(i));
+        match turn.role {
+            Role::Assistant => answered(turn, prompt.turns.get(i + 1))?,
+            Role::User => expected(turn, before)?,
+            Role::System => {}
+        }
+    }
+    ending(prompt)
+}
+
+fn system_places(prompt: &Prompt<'_>) -> Checked {
+    for (i, turn) in prompt.turns.iter().enumerate() {
+        if turn.role != Role::System {
+            continue;
+        }
+        ensure(prompt.model.mid_system, || {
+            "role 'system' is not supported on this model".to_owned()
+        })?;
+        let other = |t: &&Turn<'_>| t.role != Role::System;
+        let before = prompt.turns.iter().take(i).rev().find(other);
+        let after = prompt.turns.iter().skip(i + 1).find(other);
+        let fits = before.is_some_and(|t| t.role == Role::User || t.is_paused());
+        ensure(fits && after.is_none_or(|t| t.role == Role::Assistant), || {
+            format!(
+                "messages.{}: a `system` message must follow a `user` message or an `assistant` \
+                 message that ends in server tool use, and be last or followed by an `assistant` \
+                 message",
+                turn.at
+            )
+        })?;
+        ensure(!turn.clears || turn.blocks.iter().all(|b| plain(b)), || {
+            format!("messages.{}: clear_at allows text only, without cache_control", turn.at)
+        })?;
+    }
+    Ok(())
+}
+
+fn plain(block: &Block<'_>) -> bool {
+    block.is("text") && block.get("cache_control").is_none()
+}
+
+/// Every call of an assistant turn has one result at the head of the next user turn.
+fn answered(turn: &Turn<'_>, next: Option<&Turn<'_>>) -> Checked {
+    let calls: Vec<&str> = ids(turn, "tool_use", "id");
+    let unique: BTreeSet<&str> = calls.iter().copied().collect();
+    ensure(unique.len() == calls.len(), || {
+        format!("messages.{}: `tool_use` ids must be unique", turn.at)
+    })?;
+    let next = next.filter(|t| t.role == Role::User);
+    let head: BTreeSet<&str> = next
+        .map(|t| t.blocks.iter().take_while(|b| b.is("tool_result")))
+        .into_iter()
+        .flatten()
+        .map(|b| b.str_at("tool_use_id"))
+        .collect();
+    let missing: Vec<&str> = calls.iter().copied().filter(|id| !head.contains(id)).collect();
+    ensure(missing.is_empty(), || {
+        format!(
+            "messages.{}: `tool_use` ids were found without `tool_result` blocks immediately \
+             after: {}. Each `tool_use` block must have a corresponding `tool_result` block in \
+             the next message.",
+            turn.at,
+            missing.join(", ")
+        )
+    })?;
+    server_tools(turn, next, !calls.is_empty())
+}
+
+/// A server tool without its result: the turn is paused, and only results of client tools may
+/// follow it.
+fn server_tools(turn: &Turn<'_>, next: Option<&Turn<'_>>, mixed: bool) -> Checked {
+    let used: Vec<&Block<'_>> = turn.blocks.iter().filter(|b| b.is("server_tool_use")).collect();
+    let done = turn.blocks.iter().filter(|b| b.kind.ends_with("_tool_result")).count();
+    let (Some(open), Some(next)) = (used.get(done), next) else { return Ok(()) };
+    let results_only = next.blocks.iter().all(|b| b.is("tool_result"));
+    let (name, id) = (open.str_at("name"), open.str_at("id"));
+    ensure(mixed && results_only, || {
+        format!(
+            "messages.{}: `{name}` tool use with id `{id}` was found without a corresponding \
+             `{name}_tool_result` block",
+            turn.at
+        )
+    })
+}
+
+fn ids<'a>(turn: &Turn<'a>, kind: &str, key: &str) -> Vec<&'a str> {
+    turn.blocks.iter().filter(|b| b.is(kind)).map(|b| b.str_at(key)).collect()
+}
+
+/// Every result of a user turn belongs to a call of the turn before, once.
+fn expected(turn: &Turn<'_>, before: Option<&Turn<'_>>) -> Checked {
+    let calls: BTreeSet<&str> = before
+        .filter(|t| t.role == Role::Assistant)
+        .map(|t| ids(t, "tool_use", "id").into_iter().collect())
+        .unwrap_or_default();
+    let mut seen = BTreeSet::new();
+    for block in turn.blocks.iter().filter(|b| b.is("tool_result")) {
+        let id = block.str_at("tool_use_id");
+        ensure(calls.contains(id), || {
+            format!(
+                "{}: unexpected `tool_use_id` found in `tool_result` blocks: {id}. Each \
+                 `tool_result` block must have a corresponding `tool_use` block in the previous \
+                 message.",
+                block.path()
+            )
+        })?;
+        ensure(seen.insert(id), || {
+            format!(
+                "{}: each tool_use must have a single result. Found multiple `tool_result` blocks \
+                 with id: {id}",
+                block.path()
+            )
+        })?;
+    }
+    Ok(())
+}
+
+fn ending(prompt: &Prompt<'_>) -> Checked {
+    let Some(last) = prompt.last() else { return Ok(()) };
+    if last.role != Role::Assistant || last.is_paused() {
+        return Ok(());
+    }
+    prefill(prompt.model, last)
+}
+
+fn prefill(model: &Model, last: &Turn<'_>) -> Checked {
+    if !model.prefill {
+        return bad(
+            "This model does not support assistant message prefill. The conversation must \
+                    end with a user message.",
+        );
+    }
+    let text = last.blocks.last().filter(|b| b.is("text")).map_or("", |b| b.text);
+    ensure(!text.ends_with(char::is_whitespace), || {
+        "messages: final assistant content cannot end with trailing whitespace".to_owned()
+    })
+}

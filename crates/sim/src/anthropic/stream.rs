@@ -1,0 +1,74 @@
+//! Server-sent events in the manner of the real wire: padded JSON, pings, a provisional usage at
+//! the start. It writes what it is given; it knows no rule and no scenario.
+
+use crate::anthropic::message::{Message, usage_json};
+use crate::events::{self, Event};
+use crate::json::{Json, map};
+use crate::reply::Chunk;
+use crate::turn::Turn;
+
+/// Writes a message as a stream, with the delays and the fault of its turn.
+pub(crate) fn write(message: &Message, turn: &Turn) -> Vec<Chunk> {
+    events::send(events(message), turn, |_| vec![event("error", &overloaded())])
+}
+
+/// The body of an `error` event and of its HTTP form.
+pub(crate) fn overloaded() -> Json {
+    let error = map([("type", "overloaded_error".into()), ("message", "Overloaded".into())]);
+    map([("type", "error".into()), ("error", error)])
+}
+
+fn event(name: &str, data: &Json) -> Event {
+    let mut text = data.text();
+    // The provider pads events with blanks before the closing brace; how many means nothing.
+    if text.ends_with('}') && name != "error" {
+        text.pop();
+        text.push_str(&" ".repeat(text.len() % 13));
+        text.push('}');
+    }
+    Event::new(format!("event: {name}\ndata: {text}\n\n"), name == "content_block_delta")
+}
+
+fn ping() -> Event {
+    Event::new("event: ping\ndata: {\"type\": \"ping\"}\n\n".to_owned(), false)
+}
+
+fn events(message: &Message) -> Vec<Event> {
+    let mut provisional = message.usage;
+    (provisional.output, provisional.thinking) = (1, 0);
+    let head = message.envelope(Vec::new(), false, usage_json(&provisional, true));
+    let mut events =
+        vec![event("message_start", &map([("type", "message_start".into()), ("message", head)]))];
+    for (index, block) in message.blocks.iter().enumerate() {
+        let index = || Json::from(index as u64);
+        events.push(event(
+            "content_block_start",
+            &map([
+                ("type", "content_block_start".into()),
+                ("index", index()),
+                ("content_block", block.start.clone()),
+            ]),
+        ));
+        if events.len() == 2 {
+            events.push(ping());
+        }
+        for delta in &block.deltas {
+            let data = map([
+                ("type", "content_block_delta".into()),
+                ("index", index()),
+                ("delta", delta.clone()),
+            ]);
+            events.push(event("content_block_delta", &data));
+        }
+        let stop = map([("type", "content_block_stop".into()), ("index", index())]);
+        events.push(event("content_block_stop", &stop));
+    }
+    let delta = map([
+        ("type", "message_delta".into()),
+        ("delta", message.ending()),
+        ("usage", usage_json(&message.usage, false)),
+    ]);
+    events.push(event("message_delta", &delta));
+    events.push(event("message_stop", &map([("type", "message_stop".into())])));
+    events
+}

@@ -1,0 +1,205 @@
+//! A finished chat response, ready for either form: ids given, reasoning sealed. The streamed and
+//! the whole form come from the same pieces.
+
+use super::request::Prompt;
+use crate::json::{Json, map};
+use crate::laws::Lawful;
+use crate::models::open::{Caching, Dialect, OpenModel};
+use crate::openai::{Issued, Seal};
+use crate::turn::{Part, Stop};
+use crate::usage::Usage;
+
+/// One response.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) id: String,
+    pub(super) created: u64,
+    /// What it calls the model.
+    pub(super) name: String,
+    pub(super) model: OpenModel,
+    pub(super) pieces: Vec<Spoken>,
+    pub(super) finish: &'static str,
+    pub(super) native: &'static str,
+    pub(super) usage: Usage,
+    pub(super) cost_nano: u64,
+}
+
+/// A part of a response.
+#[derive(Debug)]
+pub(super) enum Spoken {
+    Text(String),
+    Refusal(String),
+    Thought(Thought),
+    Call(OutCall),
+}
+
+/// Reasoning that is shown.
+#[derive(Debug)]
+pub(super) struct Thought {
+    pub(super) text: String,
+    /// What proves it; none where the vendor signs nothing.
+    pub(super) token: Option<String>,
+    /// Only the token is shown.
+    pub(super) encrypted: bool,
+    pub(super) index: usize,
+}
+
+/// A call.
+#[derive(Debug)]
+pub(super) struct OutCall {
+    pub(super) index: usize,
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) arguments: String,
+}
+
+/// What a response is built with.
+pub(super) struct Maker<'a> {
+    pub(super) prompt: &'a Prompt<'a>,
+    pub(super) seal: Seal,
+    pub(super) number: u64,
+}
+
+impl Maker<'_> {
+    /// Builds the pieces of a turn.
+    pub(super) fn pieces(&self, lawful: &Lawful) -> Vec<Spoken> {
+        let refuses = lawful.stop == Stop::Refusal && self.prompt.model.has_refusals();
+        let mut pieces: Vec<Spoken> = Vec::new();
+        let (mut thoughts, mut calls) = (0, 0);
+        for part in &lawful.parts {
+            match part {
+                Part::Text(text) if refuses => pieces.push(Spoken::Refusal(text.clone())),
+                Part::Text(text) => add_text(&mut pieces, text),
+                Part::Thinking(text) => pieces.extend(self.thought(text, &mut thoughts)),
+                Part::RedactedThinking => pieces.extend(self.redacted(&mut thoughts)),
+                Part::Tool { id, name, input } => {
+                    let id = id.clone().unwrap_or_else(|| self.call_id(thoughts, calls));
+                    let before = usize::from(self.counts_text() && has_text(&pieces));
+                    let (name, arguments) = (name.clone(), input.clone());
+                    pieces.push(Spoken::Call(OutCall {
+                        index: before + calls,
+                        id,
+                        name,
+                        arguments,
+                    }));
+                    calls += 1;
+                }
+                // What the provider runs itself is not seen here.
+                Part::ServerTool { .. } | Part::ServerResult { .. } => {}
+            }
+        }
+        pieces
+    }
+
+    /// The compatibility layer numbers calls as the content blocks they were.
+    fn counts_text(&self) -> bool {
+        self.prompt.model.dialect == Dialect::AnthropicCompat
+    }
+
+    fn call_id(&self, thoughts: usize, index: usize) -> String {
+        let sealed = self.prompt.model.dialect == Dialect::OpenRouter;
+        let reasoning = if sealed { thoughts.checked_sub(1) } else { None };
+        let prefix = if self.prompt.model.claude { "toolu" } else { "call" };
+        Issued { number: self.number, reasoning, index }.id(prefix)
+    }
+
+    fn thought(&self, text: &str, thoughts: &mut usize) -> Option<Spoken> {
+        if !self.shows_thoughts() {
+            return None;
+        }
+        let index = *thoughts;
+        *thoughts += 1;
+        let routed = self.prompt.model.dialect == Dialect::OpenRouter;
+        let encrypted = routed && self.prompt.model.id.starts_with("openai/");
+        let shown = if encrypted { "" } else { text };
+        let signs = encrypted || (routed && self.prompt.model.claude);
+        let token = signs.then(|| self.seal.token(self.number, index, shown));
+        Some(Spoken::Thought(Thought { text: shown.to_owned(), token, encrypted, index }))
+    }
+
+    fn redacted(&self, thoughts: &mut usize) -> Option<Spoken> {
+        if self.prompt.model.dialect != Dialect::OpenRouter || !self.shows_thoughts() {
+            return None;
+        }
+        let index = *thoughts;
+        *thoughts += 1;
+        let token = Some(self.seal.token(self.number, index, ""));
+        Some(Spoken::Thought(Thought { text: String::new(), token, encrypted: true, index }))
+    }
+
+    fn shows_thoughts(&self) -> bool {
+        match self.prompt.model.dialect {
+            Dialect::OpenAi | Dialect::Azure | Dialect::AnthropicCompat => false,
+            Dialect::OpenRouter => {
+                let reasoning = self.prompt.body.get("reasoning");
+                let exclude = reasoning.and_then(|r| r.get("exclude")).and_then(Json::as_bool);
+                exclude != Some(true)
+            }
+            Dialect::DeepSeek | Dialect::Zai | Dialect::Groq | Dialect::Xai => true,
+        }
+    }
+}
+
+/// Texts of one response are one content.
+fn add_text(pieces: &mut Vec<Spoken>, text: &str) {
+    let text = if has_text(pieces) { format!("\n\n{text}") } else { text.to_owned() };
+    pieces.push(Spoken::Text(text));
+}
+
+fn has_text(pieces: &[Spoken]) -> bool {
+    pieces.iter().any(|p| matches!(p, Spoken::Text(_)))
+}
+
+/// The `finish_reason`. With a named tool OpenAI says `stop` although there is a call.
+pub(super) fn finish(prompt: &Prompt<'_>, lawful: &Lawful) -> &'static str {
+    let quirk = prompt.model.knows_fields() && prompt.names_a_tool();
+    match lawful.stop {
+        Stop::ToolUse if quirk => "stop",
+        Stop::ToolUse => "tool_calls",
+        Stop::MaxTokens | Stop::ContextWindow => "length",
+        Stop::Refusal if lawful.parts.is_empty() => "content_filter",
+        Stop::Refusal | Stop::EndTurn | Stop::PauseTurn | Stop::StopSequence(_) => "stop",
+    }
+}
+
+/// The `usage` object.
+pub(super) fn usage(answer: &Answer) -> Json {
+    let of = &answer.usage;
+    let prompt = of.total_input();
+    let mut details = vec![
+        ("cached_tokens".to_owned(), of.cache_read.into()),
+        ("audio_tokens".to_owned(), 0.into()),
+    ];
+    let dialect = answer.model.dialect;
+    let writes = matches!(answer.model.caching, Caching::MessageEnds { .. });
+    if writes || dialect == Dialect::OpenRouter {
+        details.push(("cache_write_tokens".to_owned(), of.cache_write_5m.into()));
+    }
+    let reasoning = map([("reasoning_tokens", of.thinking.into())]);
+    let mut usage = vec![
+        ("prompt_tokens".to_owned(), prompt.into()),
+        ("completion_tokens".to_owned(), of.output.into()),
+        ("total_tokens".to_owned(), (prompt + of.output).into()),
+    ];
+    if dialect == Dialect::DeepSeek {
+        usage.push(("prompt_cache_hit_tokens".to_owned(), of.cache_read.into()));
+        usage.push(("prompt_cache_miss_tokens".to_owned(), (prompt - of.cache_read).into()));
+    }
+    if dialect != Dialect::AnthropicCompat {
+        usage.push(("prompt_tokens_details".to_owned(), Json::Map(details)));
+        usage.push(("completion_tokens_details".to_owned(), reasoning));
+    }
+    if dialect == Dialect::OpenRouter {
+        let cost = || Json::Float(dollars(answer.cost_nano));
+        usage.push(("cost".to_owned(), cost()));
+        usage.push(("is_byok".to_owned(), Json::Bool(false)));
+        let details = map([("upstream_inference_cost", cost())]);
+        usage.push(("cost_details".to_owned(), details));
+    }
+    Json::Map(usage)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown only; the exact sum is kept apart")]
+fn dollars(nano: u64) -> f64 {
+    nano as f64 / 1e9
+}

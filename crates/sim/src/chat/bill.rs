@@ -1,0 +1,77 @@
+//! A chat prompt as its cache sees it: settings, tools, messages, in this order. `tool_choice` is
+//! not part of it.
+
+use super::request::{Message, Prompt, Speaker};
+use crate::json::Json;
+use crate::openai::Ribbon;
+
+/// Fields that are part of the cached prefix although they are no text.
+const SETTINGS: &[&str] = &[
+    "reasoning_effort",
+    "reasoning",
+    "thinking",
+    "response_format",
+    "verbosity",
+    "context_management",
+];
+
+/// Writes the prompt.
+pub(super) fn ribbon(prompt: &Prompt<'_>) -> Ribbon {
+    let parallel = if prompt.tools.parallel { "parallel" } else { "one" };
+    let mut settings = vec![prompt.model.id.to_owned(), parallel.to_owned()];
+    settings.extend(
+        SETTINGS.iter().map(|key| prompt.body.get(key).map(Json::text).unwrap_or_default()),
+    );
+    if prompt.model.tools_are_settings() {
+        settings.extend(prompt.tools.all.iter().map(Json::text));
+    }
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let mut ribbon = Ribbon::new(prompt.model.caching, &settings);
+    for tool in prompt.tools.all {
+        ribbon.begin("tool");
+        ribbon.text(&tool.text());
+        mark(&mut ribbon, tool);
+    }
+    for message in &prompt.messages {
+        ribbon.begin(message.json.str_at("role").unwrap_or(""));
+        write(&mut ribbon, message);
+        ribbon.end(matches!(message.speaker, Speaker::User | Speaker::Tool));
+    }
+    ribbon
+}
+
+/// Whether only marks are written.
+pub(super) fn is_explicit(body: &Json) -> bool {
+    body.get("prompt_cache_options").and_then(|o| o.str_at("mode")) == Some("explicit")
+}
+
+fn write(ribbon: &mut Ribbon, message: &Message<'_>) {
+    match message.json.get("content") {
+        Some(Json::Str(text)) => ribbon.text(text),
+        Some(parts) => {
+            for part in parts.items() {
+                match part.str_at("type") {
+                    Some("text") => ribbon.text(part.str_at("text").unwrap_or("")),
+                    Some("image_url") => ribbon.image(&part.text()),
+                    _ => ribbon.text(&part.text()),
+                }
+                mark(ribbon, part);
+            }
+        }
+        None => {}
+    }
+    for key in ["tool_calls", "tool_call_id", "reasoning_content", "reasoning_details"] {
+        match message.json.get(key) {
+            Some(Json::Str(text)) => ribbon.text(text),
+            Some(Json::Null) | None => {}
+            Some(other) => ribbon.text(&other.text()),
+        }
+    }
+}
+
+fn mark(ribbon: &mut Ribbon, json: &Json) {
+    let marks = ["cache_control", "prompt_cache_breakpoint"];
+    if marks.iter().any(|key| json.get(key).is_some_and(Json::is_map)) {
+        ribbon.mark();
+    }
+}

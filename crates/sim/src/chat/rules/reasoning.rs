@@ -1,0 +1,110 @@
+//! Reasoning that has to come back: whole, unmodified, with its calls.
+
+use crate::chat::request::{Message, Prompt, Speaker};
+use crate::json::Json;
+use crate::laws::Thinks;
+use crate::models::open::{Dialect, OpenModel};
+use crate::openai::{Checked, Found, Issued, Refusal, Seal, bad, ensure};
+use std::collections::BTreeMap;
+
+/// What the request says about reasoning, if anything.
+pub(super) fn wish(body: &Json, model: &OpenModel) -> Option<bool> {
+    match model.dialect {
+        Dialect::DeepSeek | Dialect::Zai => {
+            body.get("thinking").and_then(|t| t.str_at("type")).map(|kind| kind != "disabled")
+        }
+        Dialect::OpenRouter => {
+            let wanted = body.get("include_reasoning").and_then(Json::as_bool);
+            let Some(reasoning) = body.get("reasoning").filter(|r| r.is_map()) else {
+                return wanted;
+            };
+            let off = reasoning.get("enabled").and_then(Json::as_bool) == Some(false)
+                || reasoning.str_at("effort") == Some("none");
+            Some(!off)
+        }
+        _ => body.str_at("reasoning_effort").map(|effort| effort != "none"),
+    }
+}
+
+pub(super) fn check(prompt: &Prompt<'_>, seal: Seal, accept_foreign: bool) -> Checked {
+    match prompt.model.dialect {
+        Dialect::DeepSeek => deepseek(prompt),
+        Dialect::OpenRouter => openrouter(prompt, seal, accept_foreign),
+        _ => Ok(()),
+    }
+}
+
+/// In thinking mode every turn with calls comes back with its reasoning, even an empty one.
+fn deepseek(prompt: &Prompt<'_>) -> Checked {
+    let thinks = prompt.thinking != Thinks::Off;
+    let bare = |m: &Message<'_>| {
+        !m.calls.is_empty() && m.json.get("reasoning_content").and_then(Json::as_str).is_none()
+    };
+    if thinks && prompt.messages.iter().any(bare) {
+        return bad("The `reasoning_content` in the thinking mode must be passed back to the API.");
+    }
+    Ok(())
+}
+
+/// Details are what was given; a Claude's open loop may not lack them.
+fn openrouter(prompt: &Prompt<'_>, seal: Seal, accept_foreign: bool) -> Checked {
+    let user = |m: &Message<'_>| m.speaker == Speaker::User;
+    let open = prompt.messages.iter().rposition(user).map_or(0, |at| at + 1);
+    for (i, message) in prompt.messages.iter().enumerate() {
+        let details = message.json.get("reasoning_details").map_or(&[][..], Json::items);
+        for thought in thoughts(details).values() {
+            let fine = match seal.verify(&thought.token, &thought.text) {
+                Found::Good => true,
+                Found::Changed => false,
+                // What was never signed proves nothing.
+                Found::Foreign => accept_foreign || thought.token.is_empty(),
+            };
+            ensure(fine, || modified(prompt, message))?;
+        }
+        let issued = message.calls.iter().filter_map(|c| Issued::read(c.id));
+        let needs = issued.into_iter().any(|issued| issued.reasoning.is_some());
+        let loops = i >= open && prompt.model.claude && prompt.thinking != Thinks::Off;
+        ensure(!needs || !loops || !details.is_empty(), || lacking(message))?;
+    }
+    Ok(())
+}
+
+#[derive(Debug, Default)]
+struct Thought {
+    text: String,
+    token: String,
+}
+
+/// The pieces of one index belong together, however a client keeps them.
+fn thoughts(details: &[Json]) -> BTreeMap<u64, Thought> {
+    let mut thoughts: BTreeMap<u64, Thought> = BTreeMap::new();
+    for detail in details {
+        let index = detail.get("index").and_then(Json::as_u64).unwrap_or(0);
+        let thought = thoughts.entry(index).or_default();
+        thought.text.push_str(detail.str_at("text").unwrap_or(""));
+        thought.token.push_str(detail.str_at("signature").unwrap_or(""));
+        thought.token.push_str(detail.str_at("data").unwrap_or(""));
+    }
+    thoughts
+}
+
+fn modified(prompt: &Prompt<'_>, message: &Message<'_>) -> Refusal {
+    let at = message.at;
+    if prompt.model.claude {
+        let text = format!("messages.{at}.content.0: Invalid `signature` in `thinking` block");
+        return Refusal::upstream(text);
+    }
+    Refusal::bad(format!(
+        "The encrypted content of messages[{at}] could not be verified. Reason: Encrypted content \
+         could not be decrypted or parsed."
+    ))
+}
+
+fn lacking(message: &Message<'_>) -> Refusal {
+    Refusal::upstream(format!(
+        "messages.{}.content.0.type: Expected `thinking` or `redacted_thinking`, but found \
+         `tool_use`. When `thinking` is enabled, a final `assistant` message must start with a \
+         thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks).",
+        message.at
+    ))
+}

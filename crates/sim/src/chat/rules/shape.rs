@@ -1,0 +1,148 @@
+//! Top-level fields: which there are, their types and bounds, and those that a model does not take.
+
+use crate::json::Json;
+use crate::models::open::{Caching, OpenModel};
+use crate::openai::{Checked, Refusal, Type, bounds, ensure, integer, known, sampling, types};
+
+const FIELDS: &[&str] = &[
+    "model",
+    "messages",
+    "audio",
+    "frequency_penalty",
+    "logit_bias",
+    "logprobs",
+    "max_completion_tokens",
+    "max_tokens",
+    "metadata",
+    "modalities",
+    "n",
+    "parallel_tool_calls",
+    "prediction",
+    "presence_penalty",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+    "reasoning_effort",
+    "response_format",
+    "safety_identifier",
+    "seed",
+    "service_tier",
+    "stop",
+    "store",
+    "stream",
+    "stream_options",
+    "temperature",
+    "tool_choice",
+    "tools",
+    "top_logprobs",
+    "top_p",
+    "user",
+    "verbosity",
+    "web_search_options",
+];
+
+const TYPES: &[(&str, Type)] = &[
+    ("messages", Type::List),
+    ("tools", Type::List),
+    ("stream", Type::Bool),
+    ("stream_options", Type::Map),
+    ("parallel_tool_calls", Type::Bool),
+    ("response_format", Type::Map),
+    ("reasoning_effort", Type::Text),
+];
+
+const BOUNDS: &[(&str, f64, f64)] = &[
+    ("temperature", 0.0, 2.0),
+    ("top_p", 0.0, 1.0),
+    ("presence_penalty", -2.0, 2.0),
+    ("frequency_penalty", -2.0, 2.0),
+];
+
+/// What the rules on limits and streaming leave.
+pub(super) struct Limits {
+    pub(super) max_tokens: u64,
+    pub(super) stream: bool,
+    pub(super) usage: bool,
+    pub(super) obfuscation: bool,
+}
+
+pub(super) fn check(body: &Json, model: &OpenModel) -> Checked<Limits> {
+    ensure(model.chat, || {
+        let message = "This model is only supported in v1/responses and not in \
+                       v1/chat/completions.";
+        Refusal::new(404, "invalid_request_error", message).at("model")
+    })?;
+    for key in ["functions", "function_call"] {
+        ensure(body.get(key).is_none(), || {
+            Refusal::bad(format!("'{key}' is deprecated, and not simulated: use 'tools'.")).at(key)
+        })?;
+    }
+    if model.knows_fields() {
+        known(body, "", FIELDS)?;
+    }
+    types(body, TYPES)?;
+    bounds(body, BOUNDS)?;
+    ensure(integer(body, "n", 1)?.unwrap_or(1) == 1, || {
+        Refusal::bad("'n': the simulator gives one choice only.").at("n")
+    })?;
+    reasoner(body, model)?;
+    let max_tokens = max_tokens(body, model)?;
+    let stream = body.get("stream").and_then(Json::as_bool) == Some(true);
+    let options = body.get("stream_options").filter(|o| **o != Json::Null);
+    ensure(options.is_none() || stream || !model.knows_fields(), || {
+        let message = "The 'stream_options' parameter is only allowed when 'stream' is enabled.";
+        Refusal::bad(message).at("stream_options")
+    })?;
+    let option = |key: &str| options.and_then(|o| o.get(key)).and_then(Json::as_bool);
+    let usage = option("include_usage") == Some(true);
+    let obfuscation = option("include_obfuscation") != Some(false);
+    Ok(Limits { max_tokens, stream, usage, obfuscation })
+}
+
+/// What reasoning models do not take, and what only they do.
+fn reasoner(body: &Json, model: &OpenModel) -> Checked {
+    let set = |key: &str| body.get(key).is_some_and(|v| *v != Json::Null);
+    if model.is_strict_reasoner() {
+        ensure(!set("max_tokens"), || {
+            let message = "Unsupported parameter: 'max_tokens' is not supported with this model. \
+                           Use 'max_completion_tokens' instead.";
+            Refusal::bad(message).code("unsupported_parameter").at("max_tokens")
+        })?;
+        for key in ["stop", "logprobs", "logit_bias"] {
+            ensure(!set(key), || unsupported(key))?;
+        }
+        sampling(body)?;
+    } else if model.knows_fields() {
+        ensure(!set("reasoning_effort"), || unsupported("reasoning_effort"))?;
+    }
+    let newer = matches!(model.caching, Caching::MessageEnds { .. });
+    ensure(newer || !model.knows_fields() || !set("prompt_cache_options"), || {
+        unsupported("prompt_cache_options")
+    })
+}
+
+pub(super) fn unsupported(key: &str) -> Refusal {
+    let message = format!("Unsupported parameter: '{key}' is not supported with this model.");
+    Refusal::bad(message).code("unsupported_parameter").at(key)
+}
+
+fn max_tokens(body: &Json, model: &OpenModel) -> Checked<u64> {
+    let old = integer(body, "max_tokens", 1)?;
+    let new = integer(body, "max_completion_tokens", 1)?;
+    ensure(old.is_none() || new.is_none(), || {
+        let message = "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not \
+                       supported.";
+        Refusal::bad(message).code("invalid_parameter_combination")
+    })?;
+    let key = if old.is_some() { "max_tokens" } else { "max_completion_tokens" };
+    let asked = old.or(new).unwrap_or(model.output_max);
+    ensure(asked <= model.output_max, || {
+        let message = format!(
+            "{key} is too large: {asked}. This model supports at most {} completion tokens, \
+             whereas you provided {asked}.",
+            model.output_max
+        );
+        Refusal::bad(message).code("invalid_value").at(key)
+    })?;
+    Ok(asked)
+}

@@ -1,0 +1,304 @@
+//! A chat response as a stream of chunks, in the manner of each vendor: who sends the role when,
+//! calls in pieces or at once, where the usage stands, comments between.
+
+use super::answer::{Answer, OutCall, Spoken, Thought, usage};
+use super::request::Prompt;
+use super::whole::{detail_head, reasoning_key, token, whole_call};
+use crate::events::{self, Event};
+use crate::json::{Json, map};
+use crate::models::open::Dialect;
+use crate::openai::{Refusal, in_dialect};
+use crate::pieces::pieces;
+use crate::reply::Chunk;
+use crate::turn::Turn;
+
+type Entries = Vec<(String, Json)>;
+
+/// Comments that OpenRouter sends while it waits.
+const COMMENTS: &str = ": OPENROUTER PROCESSING\n\n: OPENROUTER PROCESSING\n\n";
+
+/// Writes an answer as a stream, with the delays and the fault of its turn.
+pub(super) fn write(answer: &Answer, prompt: &Prompt<'_>, turn: &Turn) -> Vec<Chunk> {
+    let writer = Writer { answer, usage: prompt.usage, obfuscation: prompt.obfuscation };
+    events::send(writer.events(), turn, |_| writer.failure())
+}
+
+/// A stream that ends in the vendor's refusal of the call it was writing.
+pub(super) fn write_refused(
+    answer: &Answer,
+    prompt: &Prompt<'_>,
+    turn: &Turn,
+    error: Json,
+) -> Vec<Chunk> {
+    let writer = Writer { answer, usage: prompt.usage, obfuscation: prompt.obfuscation };
+    let mut events: Vec<Event> = writer.events().into_iter().take(1).collect();
+    events.push(Event::new(format!("event: error\ndata: {}\n\n", error.text()), false));
+    events::send(events, turn, |_| writer.failure())
+}
+
+struct Writer<'a> {
+    answer: &'a Answer,
+    usage: bool,
+    obfuscation: bool,
+}
+
+impl Writer<'_> {
+    fn dialect(&self) -> Dialect {
+        self.answer.model.dialect
+    }
+
+    fn events(&self) -> Vec<Event> {
+        let mut out = self.head();
+        for delta in self.deltas() {
+            let delta = if self.repeats_role() { with_role(delta) } else { delta };
+            let text = self.chunk(Some((delta, None)), None);
+            out.push(self.event(text, out.len(), true));
+        }
+        for text in self.tail() {
+            out.push(self.event(text, out.len(), false));
+        }
+        out.push(done());
+        out
+    }
+
+    /// Vendors that name the role in every delta.
+    fn repeats_role(&self) -> bool {
+        matches!(self.dialect(), Dialect::OpenRouter | Dialect::Zai)
+    }
+
+    /// What comes before the first delta of its own.
+    fn head(&self) -> Vec<Event> {
+        let mut out = Vec::new();
+        if self.dialect() == Dialect::Azure {
+            let filter = map([
+                ("prompt_index", 0.into()),
+                ("content_filter_results", Json::Map(Vec::new())),
+            ]);
+            let chunk = map([
+                ("choices", Json::List(Vec::new())),
+                ("created", 0.into()),
+                ("id", "".into()),
+                ("model", "".into()),
+                ("object", "".into()),
+                ("prompt_filter_results", Json::List(vec![filter])),
+            ]);
+            out.push(Event::new(format!("data: {}\n\n", chunk.text()), false));
+        }
+        if !self.repeats_role() {
+            let text = self.chunk(Some((self.first(), None)), None);
+            out.push(self.event(text, out.len(), false));
+        }
+        out
+    }
+
+    fn first(&self) -> Entries {
+        let mut delta = vec![("role".to_owned(), "assistant".into())];
+        let speaks =
+            !matches!(self.answer.pieces.first(), Some(Spoken::Call(_) | Spoken::Refusal(_)));
+        let content: Json = if speaks { "".into() } else { Json::Null };
+        match self.dialect() {
+            Dialect::AnthropicCompat => {}
+            Dialect::DeepSeek => {
+                let thinks = matches!(self.answer.pieces.first(), Some(Spoken::Thought(_)));
+                delta.push(("content".to_owned(), if thinks { Json::Null } else { content }));
+                if thinks {
+                    delta.push(("reasoning_content".to_owned(), "".into()));
+                }
+            }
+            _ => {
+                delta.push(("content".to_owned(), content));
+                if self.answer.model.has_refusals() {
+                    delta.push(("refusal".to_owned(), Json::Null));
+                }
+            }
+        }
+        delta
+    }
+
+    fn deltas(&self) -> Vec<Entries> {
+        let mut out = Vec::new();
+        for piece in &self.answer.pieces {
+            match piece {
+                Spoken::Text(text) => out.extend(pieces(text).map(|p| one("content", p.into()))),
+                Spoken::Refusal(text) => out.extend(pieces(text).map(|p| one("refusal", p.into()))),
+                Spoken::Thought(thought) => self.thought(thought, &mut out),
+                Spoken::Call(call) => self.call(call, &mut out),
+            }
+        }
+        out
+    }
+
+    fn thought(&self, thought: &Thought, out: &mut Vec<Entries>) {
+        let Some(key) = reasoning_key(self.dialect()) else { return };
+        let routed = self.dialect() == Dialect::OpenRouter;
+        let content = || ("content".to_owned(), if routed { "".into() } else { Json::Null });
+        let detail = |key: &str, value: Json| {
+            let mut detail = detail_head(thought);
+            detail.push((key.to_owned(), value));
+            ("reasoning_details".to_owned(), Json::List(vec![Json::Map(detail)]))
+        };
+        for piece in pieces(&thought.text) {
+            let mut delta = vec![content(), (key.to_owned(), piece.into())];
+            if routed {
+                delta.push(detail("text", piece.into()));
+            }
+            out.push(delta);
+        }
+        if routed && thought.token.is_some() {
+            let proof = if thought.encrypted { "data" } else { "signature" };
+            out.push(vec![content(), detail(proof, token(thought))]);
+        }
+    }
+
+    fn call(&self, call: &OutCall, out: &mut Vec<Entries>) {
+        let delta = |json: Json| {
+            let mut delta = one("tool_calls", Json::List(vec![json]));
+            if self.dialect() == Dialect::OpenRouter {
+                delta.insert(0, ("content".to_owned(), Json::Null));
+            }
+            delta
+        };
+        if matches!(self.dialect(), Dialect::Groq | Dialect::Xai) {
+            out.push(delta(whole_call(call, true)));
+            return;
+        }
+        let head = OutCall {
+            index: call.index,
+            id: call.id.clone(),
+            name: call.name.clone(),
+            arguments: String::new(),
+        };
+        out.push(delta(whole_call(&head, true)));
+        for piece in pieces(&call.arguments) {
+            let function = map([("arguments", piece.into())]);
+            let more = map([("index", (call.index as u64).into()), ("function", function)]);
+            out.push(delta(more));
+        }
+    }
+
+    /// The last chunks: the finish reason, the usage, together or apart.
+    fn tail(&self) -> Vec<Json> {
+        let finish = Some(self.answer.finish);
+        let blank = || one("content", "".into());
+        let own = usage(self.answer);
+        match self.dialect() {
+            Dialect::OpenRouter => vec![
+                self.chunk(Some((with_role(blank()), finish)), None),
+                self.chunk(Some((with_role(blank()), finish)), Some(own)),
+            ],
+            Dialect::Zai => vec![self.chunk(Some((with_role(blank()), finish)), Some(own))],
+            Dialect::DeepSeek => {
+                vec![self.chunk(Some((blank(), finish)), self.usage.then_some(own))]
+            }
+            Dialect::OpenAi
+            | Dialect::Azure
+            | Dialect::Groq
+            | Dialect::Xai
+            | Dialect::AnthropicCompat => {
+                let mut tail = vec![self.chunk(Some((Vec::new(), finish)), None)];
+                if self.usage {
+                    tail.push(self.chunk(None, Some(own)));
+                }
+                tail
+            }
+        }
+    }
+
+    /// One chunk: with a choice or without, with a usage or, where one is to come, `null`.
+    fn chunk(&self, choice: Option<(Entries, Option<&str>)>, usage: Option<Json>) -> Json {
+        let answer = self.answer;
+        let mut chunk = vec![("id".to_owned(), answer.id.as_str().into())];
+        if self.dialect() == Dialect::OpenRouter {
+            chunk.push(("provider".to_owned(), "Simulated".into()));
+        }
+        chunk.push(("object".to_owned(), "chat.completion.chunk".into()));
+        chunk.push(("created".to_owned(), answer.created.into()));
+        chunk.push(("model".to_owned(), answer.name.as_str().into()));
+        if answer.model.knows_fields() {
+            chunk.push(("service_tier".to_owned(), "default".into()));
+            chunk.push(("system_fingerprint".to_owned(), "fp_sim".into()));
+        }
+        let choices = choice.map(|(delta, finish)| self.choice(delta, finish));
+        chunk.push(("choices".to_owned(), Json::List(choices.into_iter().collect())));
+        let says = answer.model.knows_fields() || self.dialect() == Dialect::DeepSeek;
+        match usage {
+            Some(usage) => chunk.push(("usage".to_owned(), usage)),
+            None if self.usage && says => chunk.push(("usage".to_owned(), Json::Null)),
+            None => {}
+        }
+        Json::Map(chunk)
+    }
+
+    fn choice(&self, delta: Entries, finish: Option<&str>) -> Json {
+        let text = |t: Option<&str>| t.map_or(Json::Null, Json::from);
+        let mut choice =
+            vec![("index".to_owned(), 0.into()), ("delta".to_owned(), Json::Map(delta))];
+        match self.dialect() {
+            Dialect::OpenRouter => {
+                choice.push(("finish_reason".to_owned(), text(finish)));
+                let native = finish.map(|_| self.answer.native);
+                choice.push(("native_finish_reason".to_owned(), text(native)));
+            }
+            // It says nothing before the end.
+            Dialect::Zai if finish.is_none() => {}
+            Dialect::Zai | Dialect::AnthropicCompat => {
+                choice.push(("finish_reason".to_owned(), text(finish)));
+            }
+            _ => {
+                choice.push(("logprobs".to_owned(), Json::Null));
+                choice.push(("finish_reason".to_owned(), text(finish)));
+            }
+        }
+        Json::Map(choice)
+    }
+
+    fn event(&self, mut chunk: Json, at: usize, is_delta: bool) -> Event {
+        // Padding that hides how long a token is; what it is means nothing.
+        if let Json::Map(entries) = &mut chunk
+            && self.obfuscation
+            && self.dialect() == Dialect::OpenAi
+        {
+            let pad = "sim0pad1sim2pad3".get(..1 + at * 7 % 15).unwrap_or("");
+            entries.push(("obfuscation".to_owned(), pad.into()));
+        }
+        let first = at == 0 && self.dialect() == Dialect::OpenRouter;
+        let comments = if first { COMMENTS } else { "" };
+        Event::new(format!("{comments}data: {}\n\n", chunk.text()), is_delta)
+    }
+
+    /// What a stream ends with that fails under status 200.
+    fn failure(&self) -> Vec<Event> {
+        let message = "The server had an error while processing your request. Sorry about that!";
+        match self.dialect() {
+            Dialect::OpenRouter => {
+                let mut chunk =
+                    self.chunk(Some((with_role(one("content", "".into())), Some("error"))), None);
+                if let Json::Map(entries) = &mut chunk {
+                    let error =
+                        map([("code", 502.into()), ("message", "Provider returned error".into())]);
+                    entries.push(("error".to_owned(), error));
+                }
+                vec![Event::new(format!("data: {}\n\n", chunk.text()), false), done()]
+            }
+            dialect => {
+                let refusal = in_dialect(Refusal::new(500, "server_error", message), dialect);
+                let body = String::from_utf8(refusal.body()).unwrap_or_default();
+                let name = if dialect == Dialect::Groq { "event: error\n" } else { "" };
+                vec![Event::new(format!("{name}data: {body}\n\n"), false)]
+            }
+        }
+    }
+}
+
+fn done() -> Event {
+    Event::new("data: [DONE]\n\n".to_owned(), false)
+}
+
+fn one(key: &str, value: Json) -> Entries {
+    vec![(key.to_owned(), value)]
+}
+
+fn with_role(mut delta: Entries) -> Entries {
+    delta.insert(0, ("role".to_owned(), "assistant".into()));
+    delta
+}

@@ -1,0 +1,62 @@
+//! A stream as events with their delays, cut or failed as a turn wants. What the events hold is
+//! the protocols' to write.
+
+use crate::reply::{Chunk, Piece};
+use crate::turn::{Fault, Turn};
+
+/// One event of a stream.
+#[derive(Debug)]
+pub(crate) struct Event {
+    bytes: Vec<u8>,
+    delay_ms: u64,
+    is_delta: bool,
+}
+
+impl Event {
+    /// An event that is sent as it is; deltas wait for the turn's delay.
+    pub(crate) fn new(text: String, is_delta: bool) -> Self {
+        Self { bytes: text.into_bytes(), delay_ms: 0, is_delta }
+    }
+
+    fn chunk(self) -> Chunk {
+        Chunk { delay_ms: self.delay_ms, piece: Piece::Bytes(self.bytes) }
+    }
+}
+
+/// Sends events with the delays and the fault of a turn; `failure` writes what a stream that fails
+/// after so many events ends with.
+pub(crate) fn send(
+    mut events: Vec<Event>,
+    turn: &Turn,
+    failure: impl FnOnce(usize) -> Vec<Event>,
+) -> Vec<Chunk> {
+    if let Some(first) = events.first_mut() {
+        first.delay_ms = turn.first_delay_ms;
+    }
+    for event in events.iter_mut().filter(|e| e.is_delta) {
+        event.delay_ms = turn.delta_delay_ms;
+    }
+    match turn.fault {
+        Some(Fault::ErrorEvent { after }) => {
+            events.truncate(after.max(1));
+            events.extend(failure(events.len()));
+            events.into_iter().map(Event::chunk).collect()
+        }
+        Some(Fault::Cut { after }) => cut(events, after),
+        _ => events.into_iter().map(Event::chunk).collect(),
+    }
+}
+
+fn cut(events: Vec<Event>, after: usize) -> Vec<Chunk> {
+    let mut chunks = Vec::new();
+    for (i, mut event) in events.into_iter().enumerate() {
+        if i == after {
+            event.bytes.truncate(event.bytes.len() / 2);
+            chunks.push(event.chunk());
+            break;
+        }
+        chunks.push(event.chunk());
+    }
+    chunks.push(Chunk { delay_ms: 0, piece: Piece::Cut });
+    chunks
+}

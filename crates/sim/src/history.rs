@@ -1,0 +1,121 @@
+//! A conversation as any protocol tells it: who said what, which calls have which results, which
+//! tools there are and how they may be chosen. The protocols write it, scenarios and laws read it;
+//! it knows no wire.
+
+use crate::json::Json;
+use std::borrow::Cow;
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    User,
+    Assistant,
+    System,
+}
+
+impl Role {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Assistant => "assistant",
+            Self::System => "system",
+        }
+    }
+}
+
+/// What `tool_choice` asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice<'a> {
+    Auto,
+    Any,
+    Tool(&'a str),
+    None,
+}
+
+impl Choice<'_> {
+    /// Whether a call has to come.
+    pub(crate) fn is_forced(&self) -> bool {
+        matches!(self, Self::Any | Self::Tool(_))
+    }
+}
+
+/// A conversation without its system prompt.
+#[derive(Debug)]
+pub(crate) struct History<'a> {
+    /// Neighbours of one role are one turn; results belong to the user.
+    pub(crate) turns: Vec<Said<'a>>,
+    pub(crate) tools: Vec<Tool<'a>>,
+    pub(crate) choice: Choice<'a>,
+    pub(crate) parallel: bool,
+    /// Server tool calls in the assistant turn that the request ends in.
+    pub(crate) paused: usize,
+}
+
+/// One turn.
+#[derive(Debug)]
+pub(crate) struct Said<'a> {
+    pub(crate) role: Role,
+    pub(crate) texts: Vec<Cow<'a, str>>,
+    pub(crate) calls: Vec<Called<'a>>,
+    pub(crate) results: Vec<Returned<'a>>,
+}
+
+/// A call of a client's tool.
+#[derive(Debug)]
+pub(crate) struct Called<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) input: Cow<'a, Json>,
+}
+
+/// The result of a call.
+#[derive(Debug)]
+pub(crate) struct Returned<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) text: Cow<'a, str>,
+    pub(crate) failed: bool,
+}
+
+/// One declared tool.
+#[derive(Clone, Debug)]
+pub(crate) struct Tool<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) properties: &'a [(String, Json)],
+    pub(crate) required: Vec<&'a str>,
+}
+
+impl<'a> Said<'a> {
+    pub(crate) fn new(role: Role) -> Self {
+        Self { role, texts: Vec::new(), calls: Vec::new(), results: Vec::new() }
+    }
+
+    /// All text that is its own, not a tool's.
+    pub(crate) fn text(&self) -> String {
+        self.texts.join("\n")
+    }
+}
+
+impl<'a> Tool<'a> {
+    /// A tool by its name and the JSON schema of its input.
+    pub(crate) fn of(name: &'a str, schema: Option<&'a Json>) -> Self {
+        let at = |key: &str| schema.and_then(|s| s.get(key));
+        let required = at("required").map_or(&[][..], Json::items);
+        Self {
+            name,
+            properties: at("properties").map_or(&[], Json::entries),
+            required: required.iter().filter_map(Json::as_str).collect(),
+        }
+    }
+}
+
+/// Adds to the turn of that role at the end, which is begun if another speaks there.
+pub(crate) fn add<'a>(turns: &mut Vec<Said<'a>>, role: Role, change: impl FnOnce(&mut Said<'a>)) {
+    match turns.last_mut() {
+        Some(turn) if turn.role == role => change(turn),
+        _ => {
+            let mut turn = Said::new(role);
+            change(&mut turn);
+            turns.push(turn);
+        }
+    }
+}

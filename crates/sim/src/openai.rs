@@ -1,0 +1,238 @@
+//! What OpenAI's two protocols share: errors, keys, ids and seals, the prompt cache, faults. What
+//! they refuse is in `chat` and `responses`.
+
+mod cache;
+mod error;
+mod fields;
+mod seal;
+
+pub(crate) use cache::{Cache, Ribbon};
+pub(crate) use error::{Checked, Refusal, bad, ensure, fault, in_dialect};
+pub(crate) use fields::{
+    Form, Tools, Type, bounds, empty_array, integer, known, missing, sampling, types, wrong_type,
+};
+pub(crate) use seal::{Found, Issued, Seal};
+
+use crate::bodies::whole;
+use crate::digest::Digest;
+use crate::history::History;
+use crate::json::{Json, map};
+use crate::laws::Thinks;
+use crate::models::open::{self, DEFAULT_OPEN_MODEL, Forcing, OpenModel, Reasoning};
+use crate::play::Plays;
+use crate::reply::Response;
+use crate::request::Request;
+use crate::scenario::{Scenario, human_at, pose_as};
+use crate::sim::{Config, MAX_BODY};
+use crate::turn::{Stop, Turn};
+use std::borrow::Cow;
+
+/// Requests of a server tool's loop that the provider makes for one request.
+const SERVER_LOOP: usize = 10;
+
+/// Seconds since 1970 of the simulator's first millisecond: nothing but a plausible `created`.
+const EPOCH: u64 = 1_795_300_000;
+
+/// The `created` of a response at `now` milliseconds.
+pub(crate) fn created(now: u64) -> u64 {
+    EPOCH + now / 1000
+}
+
+/// Reads a body: key, size, JSON.
+///
+/// # Errors
+/// 401, 413, 400.
+pub(crate) fn body(request: &Request<'_>) -> Checked<Json> {
+    authenticate(request)?;
+    if request.body.len() > MAX_BODY {
+        return Err(Refusal::new(413, "invalid_request_error", "The request is too large."));
+    }
+    match Json::parse(request.body) {
+        Ok(body) if body.is_map() => Ok(body),
+        _ => bad("We could not parse the JSON body of your request. (HINT: This likely means you \
+             aren't using your HTTP library correctly. The OpenAI API expects a JSON payload, but \
+             what was sent was not valid JSON.)"),
+    }
+}
+
+/// The key of any OpenAI-like host: a bearer token, or Azure's own header.
+pub(crate) fn authenticate(request: &Request<'_>) -> Checked {
+    let bearer = request.header("authorization").and_then(|v| v.strip_prefix("Bearer "));
+    match bearer.or_else(|| request.header("api-key")).map(str::trim) {
+        Some("invalid") => Err(Refusal::new(
+            401,
+            "invalid_request_error",
+            "Incorrect API key provided: invalid. You can find your API key at \
+             https://platform.openai.com/account/api-keys.",
+        )
+        .code("invalid_api_key")),
+        Some(key) if !key.is_empty() => Ok(()),
+        _ => Err(Refusal::new(
+            401,
+            "invalid_request_error",
+            "You didn't provide an API key. You need to provide your API key in an Authorization \
+             header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY).",
+        )),
+    }
+}
+
+/// `GET /v1/models`.
+///
+/// # Errors
+/// 401.
+pub(crate) fn list_models(request: &Request<'_>) -> Checked<Response> {
+    authenticate(request)?;
+    let row = |m: &OpenModel| {
+        map([
+            ("id", m.id.into()),
+            ("object", "model".into()),
+            ("created", EPOCH.into()),
+            ("owned_by", "simulated".into()),
+        ])
+    };
+    let data = Json::List(open::all().iter().map(row).collect());
+    let list = map([("object", "list".into()), ("data", data)]);
+    Ok(whole(200, 0, list.text().into_bytes()))
+}
+
+/// Which model is asked for, and which scenario plays it.
+#[derive(Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) scenario: Cow<'a, Scenario>,
+    pub(crate) id: &'a str,
+    pub(crate) model: OpenModel,
+}
+
+impl<'a> Asked<'a> {
+    /// Reads the `model` of a body.
+    ///
+    /// # Errors
+    /// 400 without one, 404 for one that is not listed (at OpenRouter 400).
+    pub(crate) fn read(config: &'a Config, body: &'a Json) -> Checked<Self> {
+        let Some(asked) = body.str_at("model") else {
+            return Err(Refusal::bad("you must provide a model parameter"));
+        };
+        let (scenario, id) = match pose_as(asked, DEFAULT_OPEN_MODEL) {
+            None => (Cow::Borrowed(&config.scenario), asked),
+            Some((name, id)) => match Scenario::named(name) {
+                Ok(scenario) => (Cow::Owned(scenario), id),
+                Err(wrong) => return Err(Refusal::unlisted(&wrong)),
+            },
+        };
+        match open::find(config.listed(id)) {
+            Some(model) => Ok(Self { scenario, id, model }),
+            None => Err(Refusal::unlisted(id)),
+        }
+    }
+
+    /// What the response calls the model.
+    pub(crate) fn name(&self) -> &'a str {
+        let own = self.id == self.model.id || self.model.aliases.contains(&self.id);
+        if own && !self.model.answers_as.is_empty() { self.model.answers_as } else { self.id }
+    }
+}
+
+/// Whether a response reasons: `wish` is what the request says, if anything.
+///
+/// # Errors
+/// 400 for a forced choice that the model refuses.
+pub(crate) fn reasons(model: &OpenModel, wish: Option<bool>, forced: bool) -> Checked<Thinks> {
+    let on = match model.reasoning {
+        Reasoning::Never => false,
+        Reasoning::Always => true,
+        Reasoning::ByDefault => wish != Some(false),
+        Reasoning::OnRequest => wish == Some(true),
+    };
+    if forced {
+        match model.forcing {
+            Forcing::Free => {}
+            Forcing::DropsReasoning => return Ok(Thinks::Off),
+            Forcing::NotWhileReasoning if !on => {}
+            Forcing::NotWhileReasoning => {
+                return bad("Thinking mode does not support this tool_choice");
+            }
+            Forcing::Never if model.claude => {
+                return Err(Refusal::upstream(
+                    "tool_choice: type \"tool\" and \"any\" are not supported for this model.",
+                ));
+            }
+            Forcing::Never => return bad("tool_choice: only \"auto\" and \"none\" are supported."),
+        }
+    }
+    Ok(if on { Thinks::Opens } else { Thinks::Off })
+}
+
+/// The next turn of a run; where the model pauses for a tool of the provider's, the provider goes
+/// on by itself.
+pub(crate) fn next(
+    plays: &mut Plays,
+    scenario: &Scenario,
+    history: &mut History<'_>,
+    head: &[&str],
+) -> Turn {
+    let key = run_key(scenario, history, head);
+    let mut parts = Vec::new();
+    for _ in 0..SERVER_LOOP {
+        let mut turn = plays.next(scenario, history, key);
+        if turn.stop != Some(Stop::PauseTurn) || turn.fault.is_some() {
+            parts.append(&mut turn.parts);
+            return Turn { parts, ..turn };
+        }
+        history.paused += turn.parts.iter().filter(|p| p.is_server_call()).count();
+        parts.append(&mut turn.parts);
+    }
+    Turn::of(parts)
+}
+
+/// A run is what follows one human message under one scenario and one head (system prompt).
+fn run_key(scenario: &Scenario, history: &History<'_>, head: &[&str]) -> u128 {
+    let mut digest = Digest::new(1);
+    digest.field(scenario.name());
+    for text in head {
+        digest.field(text);
+    }
+    let until = human_at(&history.turns).map_or(0, |at| at + 1);
+    for turn in history.turns.iter().take(until) {
+        digest.field(turn.role.name());
+        let calls = turn.calls.iter().map(|c| c.name);
+        let results = turn.results.iter().map(|r| r.text.as_ref());
+        for text in turn.texts.iter().map(AsRef::as_ref).chain(calls).chain(results) {
+            digest.field(text);
+        }
+    }
+    digest.finish()
+}
+
+/// Whether a result says that its call failed: these protocols have no field for it.
+pub(crate) fn failed(text: &str) -> bool {
+    let head: String = text.trim_start().chars().take(5).flat_map(char::to_lowercase).collect();
+    if head == "error" {
+        return true;
+    }
+    let json = text.trim_start().starts_with('{').then(|| Json::parse(text.as_bytes()).ok());
+    json.flatten().is_some_and(|json| {
+        let error = json.get("error").is_some_and(|e| !matches!(e, Json::Null | Json::Bool(false)));
+        error || json.get("isError").and_then(Json::as_bool) == Some(true)
+    })
+}
+
+/// Tokens that the context window leaves for output.
+///
+/// # Errors
+/// 400 for a prompt that does not fit.
+pub(crate) fn room(config: &Config, model: &OpenModel, tokens: u64) -> Checked<u64> {
+    let window = config.context_window.unwrap_or(model.context_window);
+    window.checked_sub(tokens).ok_or_else(|| {
+        let message = format!(
+            "This model's maximum context length is {window} tokens. However, your messages \
+             resulted in {tokens} tokens. Please reduce the length of the messages."
+        );
+        Refusal::bad(message).code("context_length_exceeded").at("messages")
+    })
+}
+
+/// A method that a path does not have.
+pub(crate) fn wrong_method(request: &Request<'_>) -> Refusal {
+    let message = format!("Not allowed to {} on {}.", request.method, request.route());
+    Refusal::new(405, "invalid_request_error", message).code("method_not_supported")
+}

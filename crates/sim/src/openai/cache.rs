@@ -1,0 +1,248 @@
+//! The automatic prompt cache: what of a prompt is read, what is written. The rules are the
+//! providers', the token counts are estimates: a quarter of the bytes of a text, rounded up, and
+//! three for every message.
+
+use crate::digest::Digest;
+use crate::models::open::Caching;
+use std::collections::BTreeMap;
+
+/// Message ends, from the last, at which a prefix is looked for. (The vendor's page; the types of
+/// its SDK say 80.)
+const ENDS: usize = 20;
+/// Explicit breakpoints that are looked for: the first and the latest.
+const FIRST_MARKS: usize = 2;
+const LATEST_MARKS: usize = 50;
+/// What is read and written is counted in steps of so many tokens.
+const STEP: u64 = 128;
+/// Entries kept at most; past it all are forgotten.
+const MAX_ENTRIES: usize = 400_000;
+/// Tokens of a message beside its texts, and of an image.
+const MESSAGE: u64 = 3;
+const IMAGE: u64 = 1_600;
+const BYTES: u64 = 4;
+
+#[derive(Clone, Copy, Debug)]
+struct Position {
+    digest: u128,
+    /// Tokens of the prefix that ends here.
+    tokens: u64,
+}
+
+/// A prompt, written as one long ribbon of bytes, with the places at which it can be cached.
+#[derive(Debug)]
+pub(crate) struct Ribbon {
+    digest: Digest,
+    carry: Vec<u8>,
+    step: usize,
+    bytes: u64,
+    steps: Vec<Position>,
+    ends: Vec<Position>,
+    marks: Vec<Position>,
+    /// The end of the latest user message or of the last tool response of a group.
+    implicit: Option<Position>,
+}
+
+impl Ribbon {
+    /// Begins with the settings that are part of the prefix.
+    pub(crate) fn new(caching: Caching, settings: &[&str]) -> Self {
+        let mut digest = Digest::new(2);
+        for setting in settings {
+            digest.field(setting);
+        }
+        let step = match caching {
+            Caching::Prefix { step, .. } => step,
+            _ => STEP,
+        };
+        Self {
+            digest,
+            carry: Vec::new(),
+            step: usize::try_from(step * BYTES).unwrap_or(512).max(1),
+            bytes: 0,
+            steps: Vec::new(),
+            ends: Vec::new(),
+            marks: Vec::new(),
+            implicit: None,
+        }
+    }
+
+    /// Estimated tokens of the whole prompt.
+    pub(crate) fn tokens(&self) -> u64 {
+        self.bytes / BYTES
+    }
+
+    /// A message of that role begins.
+    pub(crate) fn begin(&mut self, role: &str) {
+        let mut head = [0_u8; (MESSAGE * BYTES) as usize];
+        for (to, from) in head.iter_mut().zip(role.bytes()) {
+            *to = from;
+        }
+        self.push(&head);
+    }
+
+    pub(crate) fn text(&mut self, text: &str) {
+        self.push(text.as_bytes());
+        let rest = text.len() % BYTES as usize;
+        if rest > 0 {
+            self.push(&[0; BYTES as usize][rest..]);
+        }
+    }
+
+    /// Something that is counted as an image.
+    pub(crate) fn image(&mut self, source: &str) {
+        let mut digest = Digest::new(3);
+        digest.field(source);
+        let mut bytes = digest.finish().to_le_bytes().to_vec();
+        bytes.resize((IMAGE * BYTES) as usize, 0);
+        self.push(&bytes);
+    }
+
+    /// A message ends; `input` if it is the user's or a tool's.
+    pub(crate) fn end(&mut self, input: bool) {
+        let here = self.here();
+        self.ends.push(here);
+        if input {
+            self.implicit = Some(here);
+        }
+    }
+
+    /// An explicit breakpoint.
+    pub(crate) fn mark(&mut self) {
+        let here = self.here();
+        self.marks.push(here);
+    }
+
+    fn here(&self) -> Position {
+        let mut digest = self.digest;
+        digest.bytes(&self.carry);
+        digest.word(1);
+        Position { digest: digest.finish(), tokens: self.tokens() }
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        self.carry.extend_from_slice(bytes);
+        let mut from = 0;
+        while let Some(chunk) = self.carry.get(from..from + self.step) {
+            self.digest.bytes(chunk);
+            from += self.step;
+            let tokens = (self.steps.len() as u64 + 1) * self.step as u64 / BYTES;
+            self.steps.push(Position { digest: self.digest.finish(), tokens });
+        }
+        self.carry.drain(..from);
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    readable_at: u64,
+    expires: u64,
+}
+
+/// What is cached.
+#[derive(Debug, Default)]
+pub(crate) struct Cache {
+    entries: BTreeMap<u128, Entry>,
+}
+
+/// What one prompt reads and writes, in tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Billed {
+    pub(crate) read: u64,
+    pub(crate) written: u64,
+}
+
+impl Cache {
+    /// Bills a prompt and keeps what it writes. `started` is when its response begins: its entries
+    /// can be read from then on. `explicit` says that only marks are written.
+    pub(crate) fn bill(
+        &mut self,
+        caching: Caching,
+        ribbon: &Ribbon,
+        explicit: bool,
+        now: u64,
+        started: u64,
+    ) -> Billed {
+        if self.entries.len() > MAX_ENTRIES {
+            self.entries.retain(|_, entry| entry.expires > now);
+            if self.entries.len() > MAX_ENTRIES {
+                self.entries.clear();
+            }
+        }
+        match caching {
+            Caching::None => Billed::default(),
+            Caching::Prefix { min, ttl_ms, .. } => {
+                let read = self.read(ribbon.steps.iter().rev(), min, ttl_ms, now);
+                self.write(&ribbon.steps, ttl_ms, now, started);
+                Billed { read, written: 0 }
+            }
+            Caching::MessageEnds { min, ttl_ms } => {
+                let implicit = ribbon.implicit.filter(|_| !explicit);
+                let ends = if explicit { 0 } else { ENDS };
+                let candidates = ribbon.ends.iter().rev().take(ends);
+                self.at_breakpoints(candidates, implicit, ribbon, (min, ttl_ms), now, started)
+            }
+            Caching::Marks { min, ttl_ms } => {
+                let none = std::iter::empty();
+                self.at_breakpoints(none, None, ribbon, (min, ttl_ms), now, started)
+            }
+        }
+    }
+
+    fn at_breakpoints<'a>(
+        &mut self,
+        ends: impl Iterator<Item = &'a Position>,
+        implicit: Option<Position>,
+        ribbon: &'a Ribbon,
+        (min, ttl_ms): (u64, u64),
+        now: u64,
+        started: u64,
+    ) -> Billed {
+        let latest = ribbon.marks.iter().rev().take(LATEST_MARKS);
+        let mut sought: Vec<&Position> =
+            ends.chain(latest).chain(ribbon.marks.iter().take(FIRST_MARKS)).collect();
+        sought.sort_by_key(|p| std::cmp::Reverse(p.tokens));
+        let read = floor(self.read(sought.into_iter(), min, ttl_ms, now));
+        let mut written = ribbon.marks.clone();
+        written.extend(implicit);
+        written.retain(|p| p.tokens >= min);
+        let until = written.iter().map(|p| floor(p.tokens)).max().unwrap_or(0);
+        self.write(&written, ttl_ms, now, started);
+        Billed { read, written: until.saturating_sub(read) }
+    }
+
+    /// The longest of these prefixes that is there; reading it renews it.
+    fn read<'a>(
+        &mut self,
+        mut sought: impl Iterator<Item = &'a Position>,
+        min: u64,
+        ttl_ms: u64,
+        now: u64,
+    ) -> u64 {
+        let found = sought.find(|p| {
+            let entry = self.entries.get(&p.digest);
+            p.tokens >= min && entry.is_some_and(|e| e.readable_at <= now && now < e.expires)
+        });
+        let Some(position) = found else { return 0 };
+        if let Some(entry) = self.entries.get_mut(&position.digest) {
+            entry.expires = now.saturating_add(ttl_ms);
+        }
+        position.tokens
+    }
+
+    fn write(&mut self, positions: &[Position], ttl_ms: u64, now: u64, started: u64) {
+        let expires = now.saturating_add(ttl_ms);
+        for position in positions {
+            let fresh = Entry { readable_at: started, expires };
+            let entry = self.entries.entry(position.digest).or_insert(fresh);
+            if entry.expires <= now {
+                *entry = fresh;
+            }
+            entry.readable_at = entry.readable_at.min(started);
+            entry.expires = entry.expires.max(expires);
+        }
+    }
+}
+
+fn floor(tokens: u64) -> u64 {
+    tokens / STEP * STEP
+}

@@ -1,0 +1,286 @@
+//! Checks of single fields that both protocols share, in OpenAI's words.
+
+use super::error::{Checked, Refusal, ensure};
+use crate::history::Choice;
+use crate::json::Json;
+
+/// What a field may be; `null` is always as if it were absent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Type {
+    Bool,
+    Text,
+    List,
+    Map,
+}
+
+/// 400 for a field that is not known.
+pub(crate) fn known(json: &Json, path: &str, fields: &[&str]) -> Checked {
+    let unknown = json.entries().iter().find(|(key, _)| !fields.contains(&key.as_str()));
+    let Some((key, _)) = unknown else { return Ok(()) };
+    let full = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+    let message = format!("Unknown parameter: '{full}'.");
+    Err(Refusal::bad(message).code("unknown_parameter").at(full))
+}
+
+/// 400 for a field of another type.
+pub(crate) fn types(json: &Json, fields: &[(&str, Type)]) -> Checked {
+    for (key, wanted) in fields {
+        let Some(value) = json.get(key).filter(|v| **v != Json::Null) else { continue };
+        let (ok, name) = match wanted {
+            Type::Bool => (value.as_bool().is_some(), "a boolean"),
+            Type::Text => (value.as_str().is_some(), "a string"),
+            Type::List => (matches!(value, Json::List(_)), "an array"),
+            Type::Map => (value.is_map(), "an object"),
+        };
+        ensure(ok, || wrong_type(key, name, value))?;
+    }
+    Ok(())
+}
+
+pub(crate) fn wrong_type(path: &str, wanted: &str, value: &Json) -> Refusal {
+    let got = match value {
+        Json::Null => "null",
+        Json::Bool(_) => "a boolean",
+        Json::Int(_) => "an integer",
+        Json::Float(_) => "a decimal",
+        Json::Str(_) => "a string",
+        Json::List(_) => "an array",
+        Json::Map(_) => "an object",
+    };
+    let message = format!("Invalid type for '{path}': expected {wanted}, but got {got} instead.");
+    Refusal::bad(message).code("invalid_type").at(path)
+}
+
+/// 400 for a number that is out of bounds.
+pub(crate) fn bounds(json: &Json, fields: &[(&str, f64, f64)]) -> Checked {
+    for (key, least, most) in fields {
+        let Some(value) = json.get(key).filter(|v| **v != Json::Null) else { continue };
+        let Some(x) = value.as_f64() else { return Err(wrong_type(key, "a decimal", value)) };
+        let outside = |side: &str, sign: &str, bound: f64, code: &'static str| {
+            let text = value.text();
+            let message = format!(
+                "Invalid '{key}': decimal {side} value. Expected a value {sign} {bound}, but got \
+                 {text} instead."
+            );
+            Refusal::bad(message).code(code).at(*key)
+        };
+        let over = || outside("above maximum", "<=", *most, "decimal_above_max_value");
+        ensure(x <= *most, over)?;
+        let under = || outside("below minimum", ">=", *least, "decimal_below_min_value");
+        ensure(x >= *least, under)?;
+    }
+    Ok(())
+}
+
+/// A whole number of at least `least`, if the field is there.
+pub(crate) fn integer(json: &Json, key: &str, least: u64) -> Checked<Option<u64>> {
+    let Some(value) = json.get(key).filter(|v| **v != Json::Null) else { return Ok(None) };
+    match (value, value.as_u64()) {
+        (_, Some(n)) if n >= least => Ok(Some(n)),
+        (Json::Int(_), _) => {
+            let text = value.text();
+            let message = format!(
+                "Invalid '{key}': integer below minimum value. Expected a value >= {least}, but \
+                 got {text} instead."
+            );
+            Err(Refusal::bad(message).code("integer_below_min_value").at(key))
+        }
+        _ => Err(wrong_type(key, "an integer", value)),
+    }
+}
+
+/// Sampling parameters that a reasoning model does not have.
+pub(crate) fn sampling(body: &Json) -> Checked {
+    for (key, default) in [
+        ("temperature", 1.0),
+        ("top_p", 1.0),
+        ("presence_penalty", 0.0),
+        ("frequency_penalty", 0.0),
+    ] {
+        let value = body.get(key).filter(|v| v.as_f64().is_some_and(|x| x != default));
+        let Some(value) = value else { continue };
+        let text = value.text();
+        let message = format!(
+            "Unsupported value: '{key}' does not support {text} with this model. Only the default \
+             ({default}) value is supported."
+        );
+        return Err(Refusal::bad(message).code("unsupported_value").at(key));
+    }
+    Ok(())
+}
+
+/// Where the name of a tool stands: under `function` (Chat) or beside the type (Responses).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Nested,
+    Flat,
+}
+
+impl Form {
+    /// The definition of a tool of that type, or the choice of one.
+    pub(crate) fn inner<'a>(self, tool: &'a Json, kind: &str) -> Option<&'a Json> {
+        match self {
+            Self::Nested => tool.get(kind),
+            Self::Flat => Some(tool),
+        }
+    }
+
+    fn field(self, kind: &str) -> String {
+        match self {
+            Self::Nested => kind.to_owned(),
+            Self::Flat => "name".to_owned(),
+        }
+    }
+}
+
+/// The tools of a request and how they may be chosen.
+#[derive(Clone, Debug)]
+pub(crate) struct Tools<'a> {
+    pub(crate) all: &'a [Json],
+    pub(crate) choice: Choice<'a>,
+    /// Where only some may be called, these.
+    pub(crate) allowed: Option<Vec<&'a str>>,
+    pub(crate) parallel: bool,
+}
+
+impl<'a> Tools<'a> {
+    /// Reads and checks `tools`, `tool_choice` and `parallel_tool_calls`.
+    ///
+    /// # Errors
+    /// 400.
+    pub(crate) fn read(body: &'a Json, form: Form) -> Checked<Self> {
+        let all = body.get("tools").map_or(&[][..], Json::items);
+        for (i, tool) in all.iter().enumerate() {
+            definition(tool, i, form)?;
+        }
+        let mut tools = Self {
+            all,
+            choice: Choice::Auto,
+            allowed: None,
+            parallel: body.get("parallel_tool_calls").and_then(Json::as_bool) != Some(false),
+        };
+        if let Some(choice) = body.get("tool_choice").filter(|c| **c != Json::Null) {
+            tools.choose(choice, form)?;
+        }
+        Ok(tools)
+    }
+
+    /// The names of the tools that the client runs.
+    pub(crate) fn names(&self, form: Form) -> impl Iterator<Item = &'a str> {
+        self.all.iter().filter_map(move |tool| name(tool, form))
+    }
+
+    fn choose(&mut self, choice: &'a Json, form: Form) -> Checked {
+        match choice {
+            Json::Str(word) => {
+                self.choice = match word.as_str() {
+                    "none" => Choice::None,
+                    "auto" => Choice::Auto,
+                    "required" => Choice::Any,
+                    _ => return Err(unknown_choice(word)),
+                };
+                Ok(())
+            }
+            Json::Map(_) => self.choose_object(choice, form),
+            _ => Err(wrong_type("tool_choice", "one of a string or an object", choice)),
+        }
+    }
+
+    fn choose_object(&mut self, choice: &'a Json, form: Form) -> Checked {
+        let kind = choice.str_at("type").unwrap_or("");
+        match kind {
+            "function" | "custom" => {
+                let inner = form.inner(choice, kind).and_then(|inner| inner.str_at("name"));
+                let Some(name) = inner else {
+                    return Err(missing(format!("tool_choice.{}", form.field(kind))));
+                };
+                ensure(self.names(form).any(|n| n == name), || {
+                    let message = format!("Tool choice '{name}' not found in 'tools' parameter.");
+                    Refusal::bad(message).at("tool_choice")
+                })?;
+                self.choice = Choice::Tool(name);
+                Ok(())
+            }
+            "allowed_tools" => self.allow(choice, form),
+            // Tools of the provider, and those of an MCP server, are its own to run.
+            "" => Err(missing("tool_choice.type".to_owned())),
+            _ if form == Form::Flat => {
+                self.choice = Choice::Auto;
+                Ok(())
+            }
+            other => Err(unknown_choice(other)),
+        }
+    }
+
+    fn allow(&mut self, choice: &'a Json, form: Form) -> Checked {
+        let inner = form.inner(choice, "allowed_tools");
+        let Some(list) = inner.and_then(|i| i.get("tools")) else {
+            return Err(missing("tool_choice.tools".to_owned()));
+        };
+        self.choice = match inner.and_then(|i| i.str_at("mode")) {
+            Some("auto") => Choice::Auto,
+            Some("required") => Choice::Any,
+            _ => return Err(missing("tool_choice.mode".to_owned())),
+        };
+        let names: Vec<&str> = list.items().iter().filter_map(|t| name(t, form)).collect();
+        for name in &names {
+            ensure(self.names(form).any(|n| n == *name), || {
+                let message = format!("Tool choice '{name}' not found in 'tools' parameter.");
+                Refusal::bad(message).at("tool_choice")
+            })?;
+        }
+        self.allowed = Some(names);
+        Ok(())
+    }
+}
+
+/// The name of a tool that the client runs.
+fn name(tool: &Json, form: Form) -> Option<&str> {
+    let kind = tool.str_at("type")?;
+    let mine = matches!(kind, "function" | "custom");
+    mine.then(|| form.inner(tool, kind)?.str_at("name")).flatten()
+}
+
+fn definition(tool: &Json, at: usize, form: Form) -> Checked {
+    ensure(tool.is_map(), || wrong_type(&format!("tools[{at}]"), "an object", tool))?;
+    let Some(kind) = tool.str_at("type") else {
+        return Err(missing(format!("tools[{at}].type")));
+    };
+    if !matches!(kind, "function" | "custom") {
+        // Responses has tools of the provider; some vendors have theirs in Chat.
+        return Ok(());
+    }
+    let path = match form {
+        Form::Nested => format!("tools[{at}].{kind}"),
+        Form::Flat => format!("tools[{at}]"),
+    };
+    let Some(inner) = form.inner(tool, kind) else { return Err(missing(path)) };
+    let Some(name) = inner.str_at("name") else { return Err(missing(format!("{path}.name"))) };
+    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    ensure(!name.is_empty() && name.len() <= 64 && name.bytes().all(word), || {
+        let message = format!(
+            "Invalid '{path}.name': string does not match pattern. Expected a string that matches \
+             the pattern '^[a-zA-Z0-9_-]+$'."
+        );
+        Refusal::bad(message).code("invalid_value").at(format!("{path}.name"))
+    })
+}
+
+pub(crate) fn missing(path: String) -> Refusal {
+    let message = format!("Missing required parameter: '{path}'.");
+    Refusal::bad(message).code("missing_required_parameter").at(path)
+}
+
+pub(crate) fn empty_array(path: &str) -> Refusal {
+    let message = format!(
+        "Invalid '{path}': empty array. Expected an array with minimum length 1, but got an empty \
+         array instead."
+    );
+    Refusal::bad(message).code("empty_array").at(path)
+}
+
+fn unknown_choice(word: &str) -> Refusal {
+    let message =
+        format!("Invalid value: '{word}'. Supported values are: 'none', 'auto', and 'required'.");
+    Refusal::bad(message).code("invalid_value").at("tool_choice")
+}

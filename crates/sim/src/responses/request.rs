@@ -1,0 +1,174 @@
+//! What a Responses request says, read once: its own items behind those that the server keeps.
+
+use crate::history::{Called, History, Returned, Role, Tool, add};
+use crate::json::{Json, map};
+use crate::laws::Thinks;
+use crate::models::open::OpenModel;
+use crate::openai::Tools;
+use std::borrow::Cow;
+
+/// What an item is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Message(Role),
+    Reasoning,
+    /// A call of a tool that the client runs.
+    Call,
+    Output,
+    /// Anything else the model or the provider made.
+    Made,
+    Reference,
+    Unknown,
+}
+
+impl Kind {
+    pub(super) fn of(item: &Json) -> Self {
+        match item.str_at("type") {
+            None | Some("message") => match item.str_at("role") {
+                Some("assistant") => Self::Message(Role::Assistant),
+                Some("system" | "developer") => Self::Message(Role::System),
+                Some("user") => Self::Message(Role::User),
+                _ => Self::Unknown,
+            },
+            Some("reasoning") => Self::Reasoning,
+            Some("item_reference") => Self::Reference,
+            Some(kind) if kind.ends_with("_call_output") => Self::Output,
+            Some("function_call" | "custom_tool_call" | "local_shell_call" | "computer_call") => {
+                Self::Call
+            }
+            Some("shell_call" | "apply_patch_call") => Self::Call,
+            Some(kind)
+                if kind.ends_with("_call")
+                    || matches!(kind, "compaction" | "mcp_list_tools" | "tool_search_output") =>
+            {
+                Self::Made
+            }
+            Some(
+                "mcp_approval_request"
+                | "mcp_approval_response"
+                | "configuration_update"
+                | "additional_tools",
+            ) => Self::Made,
+            Some(_) => Self::Unknown,
+        }
+    }
+
+    /// Whether the model said it.
+    pub(super) fn is_model(self) -> bool {
+        matches!(self, Self::Message(Role::Assistant) | Self::Reasoning | Self::Call)
+    }
+}
+
+/// The items of a request: what `input` holds, a text as the one message it is.
+pub(super) fn input(body: &Json) -> Vec<Json> {
+    match body.get("input") {
+        Some(Json::Str(text)) => {
+            let part = map([("type", "input_text".into()), ("text", text.as_str().into())]);
+            vec![map([
+                ("type", "message".into()),
+                ("role", "user".into()),
+                ("content", Json::List(vec![part])),
+            ])]
+        }
+        Some(list) => list.items().to_vec(),
+        None => Vec::new(),
+    }
+}
+
+/// A request whose shape is known to be right.
+#[derive(Debug)]
+pub(super) struct Prompt<'a> {
+    pub(super) model: OpenModel,
+    pub(super) body: &'a Json,
+    /// All items, the kept ones first.
+    pub(super) items: &'a [Json],
+    pub(super) tools: Tools<'a>,
+    pub(super) thinking: Thinks,
+    pub(super) max_tokens: u64,
+    pub(super) stream: bool,
+    pub(super) background: bool,
+    pub(super) store: bool,
+    /// Reasoning is shown in summary.
+    pub(super) summary: bool,
+    /// Reasoning carries what it needs to come back without the server's memory.
+    pub(super) encrypted: bool,
+}
+
+impl<'a> Prompt<'a> {
+    /// The conversation as scenarios see it.
+    pub(super) fn history(&self) -> History<'a> {
+        let mut turns = Vec::new();
+        for item in self.items.iter().skip(self.head_len()) {
+            match Kind::of(item) {
+                Kind::Message(role) => {
+                    let said = texts(item).into_iter().map(Cow::Borrowed);
+                    add(&mut turns, role, |turn| turn.texts.extend(said));
+                }
+                Kind::Call => {
+                    add(&mut turns, Role::Assistant, |turn| turn.calls.push(called(item)));
+                }
+                Kind::Output => {
+                    add(&mut turns, Role::User, |turn| turn.results.push(result(item)));
+                }
+                _ => {}
+            }
+        }
+        let allowed =
+            |name: &str| self.tools.allowed.as_ref().is_none_or(|names| names.contains(&name));
+        let tools = self.tools.all.iter().filter_map(tool).filter(|t| allowed(t.name)).collect();
+        let (choice, parallel) = (self.tools.choice, self.tools.parallel);
+        History { turns, tools, choice, parallel, paused: 0 }
+    }
+
+    /// The texts before the conversation begins.
+    pub(super) fn head(&self) -> Vec<&'a str> {
+        let mut head: Vec<&str> = self.body.str_at("instructions").into_iter().collect();
+        head.extend(self.items.iter().take(self.head_len()).flat_map(texts));
+        head
+    }
+
+    fn head_len(&self) -> usize {
+        let system = |item: &&Json| Kind::of(item) == Kind::Message(Role::System);
+        self.items.iter().take_while(system).count()
+    }
+
+    /// Whether a tool takes a text instead of JSON.
+    pub(super) fn is_custom(&self, name: &str) -> bool {
+        let custom = |t: &&Json| t.str_at("type") == Some("custom");
+        self.tools.all.iter().filter(custom).any(|t| t.str_at("name") == Some(name))
+    }
+}
+
+/// The texts of a message.
+pub(super) fn texts(item: &Json) -> Vec<&str> {
+    match item.get("content") {
+        Some(Json::Str(text)) => vec![text],
+        Some(parts) => parts.items().iter().filter_map(|p| p.str_at("text")).collect(),
+        None => Vec::new(),
+    }
+}
+
+fn called(item: &Json) -> Called<'_> {
+    let arguments = item.str_at("arguments").unwrap_or("");
+    let input = Json::parse(arguments.as_bytes()).unwrap_or(Json::Map(Vec::new()));
+    let text = |key: &str| item.str_at(key).unwrap_or("");
+    Called { id: text("call_id"), name: text("name"), input: Cow::Owned(input) }
+}
+
+fn result(item: &Json) -> Returned<'_> {
+    let text = match item.get("output") {
+        Some(Json::Str(text)) => Cow::Borrowed(text.as_str()),
+        Some(parts) => {
+            let texts: Vec<&str> = parts.items().iter().filter_map(|p| p.str_at("text")).collect();
+            Cow::Owned(texts.join("\n"))
+        }
+        None => Cow::Borrowed(""),
+    };
+    let failed = crate::openai::failed(&text);
+    Returned { id: item.str_at("call_id").unwrap_or(""), text, failed }
+}
+
+fn tool(json: &Json) -> Option<Tool<'_>> {
+    let mine = matches!(json.str_at("type"), Some("function" | "custom"));
+    mine.then_some(Tool::of(json.str_at("name")?, json.get("parameters")))
+}

@@ -1,0 +1,54 @@
+//! The order of items: every call has its output before the model goes on, every output its call.
+
+use crate::json::Json;
+use crate::openai::{Checked, Refusal, ensure};
+use crate::responses::request::Kind;
+use std::collections::BTreeSet;
+
+pub(super) fn check(items: &[Json]) -> Checked {
+    let mut open: Vec<&str> = Vec::new();
+    let mut known: BTreeSet<&str> = BTreeSet::new();
+    let mut answered: BTreeSet<&str> = BTreeSet::new();
+    let mut ids: BTreeSet<&str> = BTreeSet::new();
+    let mut speaking = false;
+    for item in items {
+        let kind = Kind::of(item);
+        if let Some(id) = item.str_at("id").filter(|id| !id.is_empty()) {
+            ensure(ids.insert(id), || {
+                let text = format!(
+                    "Duplicate item found with id {id}. Remove duplicate items from your input and \
+                     try again."
+                );
+                Refusal::bad(text).at("input")
+            })?;
+        }
+        // The model goes on: what it called before has to be answered.
+        if kind.is_model() && !speaking {
+            none_open(&open)?;
+        }
+        speaking = kind.is_model() || (speaking && kind == Kind::Made);
+        let id = item.str_at("call_id").unwrap_or("");
+        if kind == Kind::Call {
+            open.push(id);
+            known.insert(id);
+            // Some backends use an id again in a later round.
+            answered.remove(id);
+        } else if kind == Kind::Output {
+            ensure(known.contains(id) && answered.insert(id), || orphan(id))?;
+            open.retain(|call| *call != id);
+        }
+    }
+    none_open(&open)
+}
+
+fn none_open(open: &[&str]) -> Checked {
+    ensure(open.is_empty(), || {
+        let id = open.first().copied().unwrap_or("");
+        Refusal::bad(format!("No tool output found for function call {id}.")).at("input")
+    })
+}
+
+fn orphan(id: &str) -> Refusal {
+    let text = format!("No tool call found for function call output with call_id {id}.");
+    Refusal::bad(text).at("input")
+}

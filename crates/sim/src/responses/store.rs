@@ -1,0 +1,114 @@
+//! Responses that the server keeps: their items for `previous_response_id` and references, their
+//! body for whoever asks again. It is bounded; the oldest go first.
+
+use crate::json::Json;
+use std::collections::BTreeMap;
+
+/// Bytes of JSON kept at most.
+const MAX_BYTES: usize = 256 * 1024 * 1024;
+
+/// What is kept.
+#[derive(Debug, Default)]
+pub(crate) struct Store {
+    responses: BTreeMap<String, Stored>,
+    /// Ids, oldest first.
+    order: BTreeMap<u64, String>,
+    next: u64,
+    bytes: usize,
+}
+
+/// One response that is kept.
+#[derive(Debug)]
+pub(super) struct Stored {
+    pub(super) previous: Option<String>,
+    /// Its input and its output.
+    pub(super) items: Vec<Json>,
+    /// The response itself.
+    pub(super) body: Json,
+    /// The same while it is being made; only of background responses.
+    pub(super) pending: Option<Json>,
+    /// When it is done, in the caller's milliseconds.
+    pub(super) ready_at: u64,
+    /// Roughly what it takes.
+    pub(super) bytes: usize,
+    /// Its place among all, which the store gives it.
+    pub(super) number: u64,
+}
+
+impl Store {
+    pub(super) fn keep(&mut self, id: String, stored: Stored) {
+        self.bytes += stored.bytes;
+        self.order.insert(self.next, id.clone());
+        self.responses.insert(id, Stored { number: self.next, ..stored });
+        self.next += 1;
+        while self.bytes > MAX_BYTES
+            && let Some((_, oldest)) = self.order.first_key_value()
+        {
+            let oldest = oldest.clone();
+            self.forget(&oldest);
+        }
+    }
+
+    /// Whether there was such a response.
+    pub(super) fn forget(&mut self, id: &str) -> bool {
+        let Some(gone) = self.responses.remove(id) else { return false };
+        self.bytes -= gone.bytes;
+        self.order.remove(&gone.number);
+        true
+    }
+
+    pub(super) fn get(&self, id: &str) -> Option<&Stored> {
+        self.responses.get(id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: &str) -> Option<&mut Stored> {
+        self.responses.get_mut(id)
+    }
+
+    /// All items of a response and of those before it, oldest first; none where one is missing.
+    pub(super) fn chain(&self, id: &str) -> Option<Vec<Json>> {
+        let mut links = Vec::new();
+        let mut next = Some(id);
+        while let Some(id) = next {
+            let stored = self.responses.get(id)?;
+            links.push(&stored.items);
+            next = stored.previous.as_deref();
+        }
+        Some(links.into_iter().rev().flatten().cloned().collect())
+    }
+
+    /// A kept item by its own id, the newest first.
+    pub(super) fn item(&self, id: &str) -> Option<&Json> {
+        let kept = self.order.values().rev().filter_map(|id| self.responses.get(id));
+        kept.flat_map(|stored| stored.items.iter().rev()).find(|i| i.str_at("id") == Some(id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_go_first_and_nothing_is_left_of_the_deleted() {
+        let mut store = Store::default();
+        let stored = |previous: Option<&str>| Stored {
+            previous: previous.map(str::to_owned),
+            items: vec![Json::Null],
+            body: Json::Null,
+            pending: None,
+            ready_at: 0,
+            bytes: MAX_BYTES / 3,
+            number: 0,
+        };
+        store.keep("a".into(), stored(None));
+        store.keep("b".into(), stored(Some("a")));
+        store.keep("c".into(), stored(Some("b")));
+        assert_eq!(store.chain("c").map(|items| items.len()), Some(3));
+        store.keep("d".into(), stored(None));
+        assert!(store.get("a").is_none());
+        assert_eq!(store.chain("c"), None, "a link is missing");
+        assert!(store.forget("b") && !store.forget("b"));
+        assert_eq!((store.order.len(), store.responses.len()), (2, 2));
+        assert_eq!(store.bytes, 2 * (MAX_BYTES / 3));
+    }
+}
