@@ -18,9 +18,9 @@ pub use message::{
     AssembleError, Assembler, Block, End, Extra, Finished, Message, MessageError, Stop,
 };
 pub use request::{
-    Block as RequestBlock, BlockKind, Content, MaxTokens, Message as RequestMessage, Messages,
-    Part, Request, RequestError, ResultContent, Role, Thinking, ThinkingMode, Thread, Tool,
-    ToolChoice, ToolChoiceKind, ToolResult, Tools,
+    Block as RequestBlock, BlockKind, Content, Input, MaxTokens, Message as RequestMessage,
+    Messages, Part, Request, RequestError, ResultContent, Role, Thinking, ThinkingMode, Thread,
+    Tool, ToolChoice, ToolChoiceKind, ToolResult, Tools,
 };
 pub use stream::{BlockStart, BlockStartKind, Event, MessageDelta, MessageStart};
 pub use usage::{Iteration, Usage, UsageUpdate};

@@ -1,7 +1,7 @@
 //! Provider wire formats, incremental and byte-preserving.
 //!
 //! [`json`] finds spans in JSON text without building a tree, [`sse`] cuts a byte stream into
-//! server-sent events, and each protocol has one module over them ([`anthropic`]). What a module
+//! server-sent events, and each protocol has one module over them ([`anthropic`], [`chat`], [`responses`]). What a module
 //! does not understand it keeps: unknown members, blocks and events survive untouched, and what
 //! is not edited is never re-serialised.
 //!
@@ -9,10 +9,16 @@
 //! what should be done about it. It knows nothing of the other crates.
 
 pub mod anthropic;
+mod api;
+pub mod chat;
 pub mod json;
+pub mod responses;
 mod splice;
 pub mod sse;
+pub mod tags;
 mod tokens;
+mod view;
 
+pub use api::Api;
 pub use splice::{Splice, SpliceError};
 pub use tokens::Tokens;

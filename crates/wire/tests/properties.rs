@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 use softland_wire::{
-    Splice,
+    Api, Splice,
     anthropic::{Content, Request},
     json::{self, Cursor},
     sse::{Decoder, write_event},
@@ -335,10 +335,10 @@ proptest! {
         for message in view.messages.list.iter().rev() {
             if let Content::Blocks { blocks, .. } = &message.content {
                 for block in blocks {
-                    splice.append_to_result(block, &line);
+                    splice.append_to_result(Api::Anthropic, block, &line);
                 }
             }
-            splice.append_to_message(message, &line);
+            splice.append_to_message(Api::Anthropic, message, &line);
         }
         splice.set_max_tokens(&view, 5);
         splice.set_tool_choice(&view, r#"{"type":"none"}"#);

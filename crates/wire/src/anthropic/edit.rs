@@ -5,7 +5,7 @@ mod tests;
 
 use super::request::{Block, BlockKind, Content, Message, Request, ResultContent};
 use crate::{
-    Splice,
+    Api, Splice,
     json::{Span, write_str},
     splice::quoted,
 };
@@ -15,18 +15,21 @@ impl Splice {
     /// or of its last text part; where it has no text, as a text part or as its content. Content
     /// without any character becomes the line itself, because the API refuses blank text. Returns
     /// false, and edits nothing, if `block` is no tool result.
-    pub fn append_to_result(&mut self, block: &Block<'_>, line: &str) -> bool {
+    pub fn append_to_result(&mut self, api: Api, block: &Block<'_>, line: &str) -> bool {
         let BlockKind::ToolResult(result) = &block.kind else { return false };
         match &result.content {
             ResultContent::Text(text, span) => self.append_to_text(*text, *span, line),
+            ResultContent::Opaque => return false,
             ResultContent::Absent(Some(null)) => self.replace(*null, quoted(line)),
-            ResultContent::Absent(None) => self.append_member(block.span, "content", &quoted(line)),
+            ResultContent::Absent(None) => {
+                self.append_member(block.span, api.result_member(), &quoted(line))
+            }
             ResultContent::Parts { span, parts } => {
                 match parts.iter().rev().find_map(|part| part.text) {
                     Some((text, inside)) => self.append_to_text(text, inside, line),
                     None => {
                         let last = parts.last().map(|part| part.span);
-                        self.append_element(*span, last, &text_block(line));
+                        self.append_element(*span, last, &text_block(api, line));
                     }
                 }
             }
@@ -36,7 +39,7 @@ impl Splice {
 
     /// Adds a text at the end of a message: after an empty line in its string or in its last block,
     /// if that is a text, so that a client may write one as the other; else as a block of its own.
-    pub fn append_to_message(&mut self, message: &Message<'_>, text: &str) {
+    pub fn append_to_message(&mut self, api: Api, message: &Message<'_>, text: &str) {
         match &message.content {
             Content::Text(old, span) => self.append_to_text(*old, *span, text),
             Content::Blocks { span, blocks } => {
@@ -46,7 +49,7 @@ impl Splice {
                     }
                     last => {
                         let last = last.map(|(_, block)| block.span);
-                        self.append_element(*span, last, &text_block(text));
+                        self.append_element(*span, last, &text_block(api, text));
                     }
                 }
             }
@@ -59,6 +62,11 @@ impl Splice {
             return;
         }
         let joined = messages.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(b",".as_slice());
+        if request.messages.string {
+            self.insert(request.messages.span.start, r#"[{"role":"user","content":"#);
+            self.insert(request.messages.span.end, [b"},", joined.as_slice(), b"]"].concat());
+            return;
+        }
         let last = request.messages.list.last().map(|message| message.span);
         self.append_element(request.messages.span, last, &joined);
     }
@@ -68,10 +76,10 @@ impl Splice {
         self.set_member(request, request.tool_choice.as_ref().map(|c| c.span), "tool_choice", json);
     }
 
-    /// Sets `max_tokens`, replacing the value there is.
+    /// Sets the output limit, replacing the value there is.
     pub fn set_max_tokens(&mut self, request: &Request<'_>, tokens: u64) {
         let span = request.max_tokens.map(|m| m.span);
-        self.set_member(request, span, "max_tokens", &tokens.to_string());
+        self.set_member(request, span, request.limit_member, &tokens.to_string());
     }
 
     fn set_member(&mut self, request: &Request<'_>, old: Option<Span>, name: &str, json: &str) {
@@ -84,8 +92,10 @@ impl Splice {
 }
 
 /// `{"type":"text","text":…}`
-fn text_block(text: &str) -> Vec<u8> {
-    let mut out = br#"{"type":"text","text":"#.to_vec();
+fn text_block(api: Api, text: &str) -> Vec<u8> {
+    let mut out = br#"{"type":"#.to_vec();
+    write_str(&mut out, api.text_part());
+    out.extend_from_slice(br#","text":"#);
     write_str(&mut out, text);
     out.push(b'}');
     out

@@ -13,17 +13,21 @@ mod tests;
 use std::fmt;
 
 pub use blocks::{
-    Block, BlockKind, Content, Message, Messages, Part, ResultContent, Role, ToolResult,
+    Block, BlockKind, Content, Input, Message, Messages, Part, ResultContent, Role, ToolResult,
 };
 pub use members::{
     MaxTokens, Thinking, ThinkingMode, Thread, Tool, ToolChoice, ToolChoiceKind, Tools,
 };
 
+use crate::Api;
+use crate::chat::StreamOptions;
 use crate::json::{self, Cursor, Span, Str};
 
 /// A borrowed view of a Messages request.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
+    /// The API it was written for.
+    pub api: Api,
     /// The whole body; every span points into it.
     pub text: &'a str,
     /// The body's object.
@@ -48,6 +52,12 @@ pub struct Request<'a> {
     pub user_id: Option<Str<'a>>,
     /// `thread`: the history, or a part of it, is the provider's.
     pub thread: Option<Thread<'a>>,
+    /// The name of the member that limits the output, where there is none yet.
+    pub limit_member: &'static str,
+    /// `stream_options` of Chat Completions.
+    pub stream_options: Option<StreamOptions>,
+    /// `previous_response_id` of the Responses API, and its value's span.
+    pub previous: Option<(Str<'a>, Span)>,
     /// `messages`
     pub messages: Messages<'a>,
 }
@@ -113,6 +123,7 @@ impl<'a> Request<'a> {
         let span = cursor.members(|cursor, member| found.read(cursor, member))?;
         cursor.end()?;
         Ok(Self {
+            api: Api::Anthropic,
             text: cursor.text(),
             span,
             model: found.model.ok_or(RequestError::Missing { member: "model" })?,
@@ -125,6 +136,9 @@ impl<'a> Request<'a> {
             cache_control: found.cache_control,
             user_id: found.user_id,
             thread: found.thread,
+            limit_member: "max_tokens",
+            stream_options: None,
+            previous: None,
             messages: found.messages.ok_or(RequestError::Missing { member: "messages" })?,
         })
     }

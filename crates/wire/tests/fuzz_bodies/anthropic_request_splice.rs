@@ -1,10 +1,10 @@
 //! Any bytes as a request body: without edits it is itself; with every edit made, the result is a
 //! request again, which says what was edited in and else what it said before.
 
-use softland_wire::Splice;
 use softland_wire::anthropic::{
     BlockKind, Content, Request, RequestMessage, ResultContent, ToolChoiceKind,
 };
+use softland_wire::{Api, Splice};
 
 const LINE: &str = "3 tool calls remaining \"\\\n\u{1F6EC}";
 
@@ -18,9 +18,10 @@ pub(crate) fn run(data: &[u8]) {
     splice.set_max_tokens(&request, 77);
     let mut results = 0;
     for message in &request.messages.list {
-        splice.append_to_message(message, LINE);
+        splice.append_to_message(Api::Anthropic, message, LINE);
         if let Content::Blocks { blocks, .. } = &message.content {
-            results += blocks.iter().filter(|b| splice.append_to_result(b, LINE)).count();
+            results +=
+                blocks.iter().filter(|b| splice.append_to_result(Api::Anthropic, b, LINE)).count();
         }
     }
     splice.append_messages(&request, &[r#"{"role":"user","content":"on"}"#; 2]);
@@ -60,7 +61,7 @@ fn lines_in_results(message: &RequestMessage<'_>) -> usize {
                 let last = parts.iter().rev().find_map(|part| part.text);
                 last.is_some_and(|(text, _)| text.unescape().ends_with(LINE))
             }
-            ResultContent::Absent(_) => false,
+            ResultContent::Absent(_) | ResultContent::Opaque => false,
         }
     });
     ended.count()

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 use softland_wire::anthropic::{
-    Block, BlockKind, Content, Message, Request, RequestBlock, ResultContent, Role,
+    Block, BlockKind, Content, Input, Message, Request, RequestBlock, ResultContent, Role,
 };
 
 /// What a response says.
@@ -225,6 +225,7 @@ fn check_request_block(
         BlockKind::ToolUse { id, name: tool, input, server } => {
             assert_eq!(*id, expected["id"].as_str().unwrap(), "{name}");
             assert_eq!(*tool, expected["name"].as_str().unwrap(), "{name}");
+            let Input::Json(input) = input else { panic!("{name}: {input:?}") };
             assert_eq!(under(*input), expected["input"], "{name}");
             assert_eq!(*server, kind != "tool_use", "{name}");
         }
@@ -233,6 +234,7 @@ fn check_request_block(
             assert_eq!(result.is_error, expected["is_error"] == true, "{name}");
             match &result.content {
                 ResultContent::Absent(_) => assert!(expected["content"].is_null(), "{name}"),
+                ResultContent::Opaque => panic!("{name}: no content of this API is opaque"),
                 ResultContent::Text(text, _) => {
                     assert_eq!(*text, expected["content"].as_str().unwrap(), "{name}");
                 }

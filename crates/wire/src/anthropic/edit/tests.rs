@@ -1,5 +1,5 @@
 use super::*;
-use crate::SpliceError;
+use crate::{Api, SpliceError};
 
 /// A request around one user message's content.
 fn body(content: &str) -> String {
@@ -21,7 +21,7 @@ fn edited(content: &str, edit: impl FnOnce(&mut Splice, &Message<'_>)) -> String
 fn with_result_line(block: &str) -> String {
     let content = edited(&format!("[{block}]"), |splice, message| {
         let Content::Blocks { blocks, .. } = &message.content else { panic!() };
-        assert!(splice.append_to_result(&blocks[0], "3 left"));
+        assert!(splice.append_to_result(Api::Anthropic, &blocks[0], "3 left"));
     });
     content.strip_prefix('[').unwrap().strip_suffix(']').unwrap().to_owned()
 }
@@ -72,7 +72,7 @@ fn only_tool_results_take_a_line() {
     let content = r#"[{"type":"text","text":"a"}]"#;
     let same = edited(content, |splice, message| {
         let Content::Blocks { blocks, .. } = &message.content else { panic!() };
-        assert!(!splice.append_to_result(&blocks[0], "x"));
+        assert!(!splice.append_to_result(Api::Anthropic, &blocks[0], "x"));
         assert!(splice.is_empty());
     });
     assert_eq!(same, content);
@@ -80,7 +80,9 @@ fn only_tool_results_take_a_line() {
 
 #[test]
 fn a_text_ends_a_message() {
-    let with = |content: &str| edited(content, |splice, m| splice.append_to_message(m, "\"no\""));
+    let with = |content: &str| {
+        edited(content, |splice, m| splice.append_to_message(Api::Anthropic, m, "\"no\""))
+    };
     assert_eq!(with(r#""hi""#), r#""hi\n\n\"no\"""#);
     assert_eq!(with(r#""""#), r#""\"no\"""#);
     let marked = |text| {

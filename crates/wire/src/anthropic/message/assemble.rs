@@ -7,7 +7,7 @@ use super::{
     block::{Block, Extra, each_member, stream_input},
 };
 use crate::{
-    anthropic::stream::{BlockStart, Event, MessageDelta, MessageStart},
+    anthropic::stream::{BlockStart, BlockStartKind, Event, MessageDelta, MessageStart},
     json::{Str, write_str},
     tokens::Tokens,
 };
@@ -34,7 +34,10 @@ pub struct Assembler {
     started: bool,
     restarts: u32,
     strays: u32,
+    /// What is held, against `limit`.
     bytes: usize,
+    /// What the model itself has written of it.
+    written: usize,
     limit: usize,
     failed: Option<AssembleError>,
 }
@@ -117,6 +120,7 @@ impl Assembler {
             restarts: 0,
             strays: 0,
             bytes: 0,
+            written: 0,
             limit: limit_bytes,
             failed: None,
         }
@@ -131,6 +135,7 @@ impl Assembler {
             return Err(error);
         }
         self.grow(size(event))?;
+        self.written = self.written.saturating_add(written(event));
         if self.end != End::Cut && !matches!(event, Event::MessageStart(_) | Event::Ping) {
             self.strays += 1;
             return Ok(());
@@ -161,14 +166,15 @@ impl Assembler {
     }
 
     /// What the message has cost so far, for one that may never end: the tokens it reports, and of
-    /// the output at least one for four bytes that came, since it is reported at the end.
+    /// the output at least one for four bytes that the model has written, since it is reported at
+    /// the end.
     #[must_use]
     pub fn so_far(&self) -> Tokens {
         let billed = self.message.usage.billed();
         if self.end == End::Stop || !self.started {
             return billed;
         }
-        Tokens { output: billed.output.max(self.bytes as u64 / 4), ..billed }
+        Tokens { output: billed.output.max(self.written as u64 / 4), ..billed }
     }
 
     /// The message as far as it came. To be called at the end of the stream, however it ended.
@@ -309,6 +315,25 @@ impl Building {
             *list = with_elements(list, &self.citations);
         }
         self.block
+    }
+}
+
+/// How much of an event the model has written, in bytes: it is billed for that as output, not for
+/// what frames it.
+fn written(event: &Event<'_>) -> usize {
+    match event {
+        Event::TextDelta { text, .. } | Event::ThinkingDelta { text, .. } => text.raw().len(),
+        // Of thinking that is not shown, the signature is all that there is.
+        Event::SignatureDelta { signature, .. } => signature.raw().len(),
+        Event::InputJsonDelta { partial_json, .. } => partial_json.raw().len(),
+        Event::BlockStart { block, .. } => match block.kind {
+            BlockStartKind::Text { text } => text.raw().len(),
+            BlockStartKind::Thinking { thinking, .. } => thinking.raw().len(),
+            BlockStartKind::Redacted { data } => data.raw().len(),
+            BlockStartKind::ToolUse { name, input, .. } => name.raw().len() + input.len(),
+            BlockStartKind::Other { .. } => 0,
+        },
+        _ => 0,
     }
 }
 

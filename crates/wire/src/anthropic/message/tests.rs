@@ -244,6 +244,22 @@ fn a_compaction_arrives_in_its_delta() {
 }
 
 #[test]
+fn what_was_cut_has_cost_what_was_written_of_it() {
+    let mut assembler = Assembler::new(1 << 16);
+    let mut so_far = |event: &Value| {
+        assembler.push(&Event::decode("", &event.to_string()).unwrap()).unwrap();
+        (assembler.so_far().input, assembler.so_far().output)
+    };
+    assert_eq!(so_far(&start("m1")), (3, 1), "what it reports");
+    assert_eq!(so_far(&begin(0, &json!({"type": "text", "text": ""}))), (3, 1), "nothing is said");
+    assert_eq!(so_far(&text(0, &"x".repeat(56))), (3, 14), "one token for four bytes");
+    so_far(&stop(0));
+    let called = so_far(&begin(1, &call()));
+    assert!(called.1 <= 15, "{called:?}: a block's frame is nobody's output");
+    assert_eq!(so_far(&input(1, &"y".repeat(400))).1, (56 + "n{}".len() as u64 + 400) / 4);
+}
+
+#[test]
 fn a_message_is_bounded_by_name() {
     let mut assembler = Assembler::new(1000);
     let text_event = text(0, &"x".repeat(100));

@@ -1,13 +1,17 @@
 //! The messages of a request and their blocks.
 
+use std::borrow::Cow;
+
 use super::RequestError;
 use crate::json::{Cursor, Error, Kind, Member, Span, Str};
 
 /// `messages`
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Messages<'a> {
-    /// The list's span.
+    /// The list's span; of an input that is one string, the string's.
     pub span: Span,
+    /// Whether they are no list, but one string that says what one user message would.
+    pub string: bool,
     /// The messages, in order.
     pub list: Vec<Message<'a>>,
 }
@@ -77,8 +81,8 @@ pub enum BlockKind<'a> {
         id: Str<'a>,
         /// `name`; empty where absent.
         name: Str<'a>,
-        /// The span of `input`; empty where absent.
-        input: Span,
+        /// What it is called with.
+        input: Input<'a>,
         /// Whether the provider runs it.
         server: bool,
     },
@@ -93,6 +97,26 @@ pub enum BlockKind<'a> {
         /// `type`; empty where absent.
         kind: Str<'a>,
     },
+}
+
+/// What a tool is called with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input<'a> {
+    /// A JSON value in its place; the span is empty where it is absent.
+    Json(Span),
+    /// JSON text, or any text, within a string.
+    Text(Str<'a>),
+}
+
+impl<'a> Input<'a> {
+    /// The input's text. `text` is the body that it stands in.
+    #[must_use]
+    pub fn of(self, text: &'a str) -> Cow<'a, str> {
+        match self {
+            Self::Json(span) => Cow::Borrowed(span.of(text)),
+            Self::Text(text) => text.unescape(),
+        }
+    }
 }
 
 /// A client tool's result.
@@ -111,6 +135,8 @@ pub struct ToolResult<'a> {
 pub enum ResultContent<'a> {
     /// No content. The span is that of a literal `null`, where one is written.
     Absent(Option<Span>),
+    /// Neither text nor parts, such as a computer's screenshot.
+    Opaque,
     /// A string, and its span with the quotes.
     Text(Str<'a>, Span),
     /// A list of parts.
@@ -140,7 +166,7 @@ pub(super) fn messages<'a>(cursor: &mut Cursor<'a>) -> Result<Messages<'a>, Requ
         list.push(message(cursor)?);
         Ok::<_, RequestError>(())
     })?;
-    Ok(Messages { span, list })
+    Ok(Messages { span, string: false, list })
 }
 
 /// Names the member when the next value is none of `kinds`.
@@ -242,9 +268,11 @@ impl<'a> Fields<'a> {
         let Self { kind, id, name, input, .. } = self;
         match (&*kind.unescape(), self.text) {
             ("text", Some((text, span))) => BlockKind::Text { text, span },
-            ("tool_use", _) => BlockKind::ToolUse { id, name, input, server: false },
+            ("tool_use", _) => {
+                BlockKind::ToolUse { id, name, input: Input::Json(input), server: false }
+            }
             ("server_tool_use" | "mcp_tool_use", _) => {
-                BlockKind::ToolUse { id, name, input, server: true }
+                BlockKind::ToolUse { id, name, input: Input::Json(input), server: true }
             }
             ("tool_result", _) => BlockKind::ToolResult(ToolResult {
                 tool_use_id: self.tool_use_id,

@@ -1,0 +1,163 @@
+//! The events of a response stream, typed and borrowed.
+//!
+//! [`Event::decode`] reads the data of one server-sent event in one pass over its bytes, in any
+//! order of keys. Strings stay as they are in the JSON until they are asked for. Members this
+//! module does not know are handed on, never errors. It keeps no state: what chunks add up to is
+//! the [`Assembler`](super::Assembler)'s business.
+
+mod delta;
+#[cfg(test)]
+mod tests;
+
+pub(super) use delta::call as read_call;
+pub use delta::{CallDelta, Choice, Delta};
+
+use super::usage::Usage;
+use crate::json::{Cursor, Error, Kind, Member, Str};
+
+/// One event of a response stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// A chunk, or what stands in its place: an error.
+    Chunk(Chunk<'a>),
+    /// `[DONE]`: nothing follows.
+    Done,
+}
+
+/// One chunk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chunk<'a> {
+    /// `id`; empty where absent, and in Azure's first chunk.
+    pub id: Str<'a>,
+    /// `created`, in seconds since 1970.
+    pub created: Option<u64>,
+    /// `model`; empty where absent, and in Azure's first chunk.
+    pub model: Str<'a>,
+    /// The choices; none in OpenAI's usage chunk and in Azure's first.
+    pub choices: Vec<Choice<'a>>,
+    /// The usage, where the chunk reports one: as `usage`, as Groq's `x_groq.usage`, or within a
+    /// choice (Moonshot).
+    pub usage: Option<Box<Usage>>,
+    /// The error, where there is one: nothing of use follows but usage.
+    pub error: Option<Box<StreamError<'a>>>,
+}
+
+/// An error in the middle of a stream, or in a whole answer under status 200.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamError<'a> {
+    /// `type`; empty where absent.
+    pub kind: Str<'a>,
+    /// `code`: a word, or the digits of a number. Empty where absent.
+    pub code: Str<'a>,
+    /// `message`; empty where absent.
+    pub message: Str<'a>,
+    /// `metadata.raw` (OpenRouter): the words of the vendor behind it. Empty where absent.
+    pub detail: Str<'a>,
+    /// The HTTP status that the error names itself, as `code` or `status_code`.
+    pub status: Option<u16>,
+    /// `request_id`
+    pub request_id: Option<Str<'a>>,
+}
+
+impl<'a> Event<'a> {
+    /// Reads one event. `name` is the frame's `event:` value; what comes under the name `error`
+    /// (Groq) is an error whatever it holds.
+    ///
+    /// # Errors
+    /// When the data is neither `[DONE]` nor a JSON object.
+    pub fn decode(name: &str, data: &'a str) -> Result<Self, Error> {
+        if data.trim_ascii() == "[DONE]" {
+            return Ok(Self::Done);
+        }
+        Chunk::read(data, name == "error").map(Self::Chunk)
+    }
+}
+
+impl<'a> Chunk<'a> {
+    /// Reads a chunk, or a whole response, which differs from it by `message` in place of `delta`.
+    pub(super) fn read(data: &'a str, is_error: bool) -> Result<Self, Error> {
+        let mut cursor = Cursor::new(data);
+        let mut chunk = Self::default();
+        let mut flat_error = is_error;
+        cursor.members(|cursor, member| chunk.read_member(cursor, member, &mut flat_error))?;
+        cursor.end()?;
+        if flat_error && chunk.error.is_none() {
+            chunk.error = Some(Box::new(StreamError::read(&mut Cursor::new(data))?));
+        }
+        Ok(chunk)
+    }
+
+    #[inline]
+    fn read_member(
+        &mut self,
+        cursor: &mut Cursor<'a>,
+        member: Member<'a>,
+        flat_error: &mut bool,
+    ) -> Result<(), Error> {
+        match &*member.key.unescape() {
+            "id" => self.id = text(cursor)?.unwrap_or_default(),
+            "created" => self.created = cursor.uint_or_skip()?,
+            "model" => self.model = text(cursor)?.unwrap_or_default(),
+            "choices" => self.read_choices(cursor)?,
+            "usage" => {
+                let usage = Usage::read(cursor)?.map(Box::new);
+                self.usage = usage.or_else(|| self.usage.take());
+            }
+            "x_groq" => self.read_groq(cursor)?,
+            "error" => self.error = error(cursor)?,
+            // Mistral and vLLM: `{"object":"error","message":…}`.
+            "object" => *flat_error |= text(cursor)?.is_some_and(|object| object == "error"),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn read_choices(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Error> {
+        if cursor.peek()? != Kind::Array {
+            return Ok(());
+        }
+        self.choices.clear();
+        cursor.elements(|cursor| {
+            if cursor.peek()? == Kind::Object {
+                let (choice, usage, error) = delta::choice(cursor)?;
+                self.choices.push(choice);
+                self.usage = self.usage.take().or(usage);
+                self.error = self.error.take().or(error);
+            }
+            Ok::<_, Error>(())
+        })?;
+        Ok(())
+    }
+
+    fn read_groq(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Error> {
+        if cursor.peek()? != Kind::Object {
+            return Ok(());
+        }
+        cursor.members(|cursor, member| {
+            if member.key == "usage" {
+                let usage = Usage::read(cursor)?.map(Box::new);
+                self.usage = self.usage.take().or(usage);
+            }
+            Ok::<_, Error>(())
+        })?;
+        Ok(())
+    }
+}
+
+/// An `error` member: an object, or a bare string; null is none.
+fn error<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Box<StreamError<'a>>>, Error> {
+    match cursor.peek()? {
+        Kind::Object | Kind::String => Ok(Some(Box::new(StreamError::read_error(cursor)?))),
+        Kind::Array | Kind::Number | Kind::Bool | Kind::Null => {
+            cursor.skip_value()?;
+            Ok(None)
+        }
+    }
+}
+
+/// A string, or nothing where something else stands.
+#[inline]
+fn text<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, Error> {
+    Ok(cursor.string_or_skip()?.map(|(text, _)| text))
+}

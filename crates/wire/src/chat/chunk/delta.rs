@@ -1,0 +1,200 @@
+//! A choice of a chunk, and what it adds.
+
+use super::{StreamError, error, text};
+use crate::{
+    chat::usage::Usage,
+    json::{Cursor, Error, Kind, Member, Str},
+};
+
+/// A choice of a chunk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Choice<'a> {
+    /// `index`, 0 where absent.
+    pub index: u32,
+    /// What it adds; of a whole response, the message.
+    pub delta: Delta<'a>,
+    /// `finish_reason`, unless null or empty. It may come again; the last holds.
+    pub finish_reason: Option<Str<'a>>,
+    /// `native_finish_reason` (OpenRouter): in the words of the vendor behind it.
+    pub native_finish_reason: Option<Str<'a>>,
+}
+
+/// What a choice adds. Null counts as absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delta<'a> {
+    /// `role`
+    pub role: Option<Str<'a>>,
+    /// `content`, where it is a string.
+    pub content: Option<Str<'a>>,
+    /// `content`, where it is a list of parts, as received (Mistral).
+    pub parts: Option<&'a str>,
+    /// `refusal`
+    pub refusal: Option<Str<'a>>,
+    /// `reasoning` (OpenRouter, Groq).
+    pub reasoning: Option<Str<'a>>,
+    /// `reasoning_content` (DeepSeek, z.ai, xAI).
+    pub reasoning_content: Option<Str<'a>>,
+    /// `reasoning_details`, a list as received (OpenRouter).
+    pub reasoning_details: Option<&'a str>,
+    /// `tool_calls`
+    pub tool_calls: Vec<CallDelta<'a>>,
+    /// The deprecated `function_call`.
+    pub function_call: Option<Box<CallDelta<'a>>>,
+    /// Further members, by name, each value as received.
+    pub extra: Vec<(Str<'a>, &'a str)>,
+}
+
+/// What a delta adds to a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallDelta<'a> {
+    /// `index`; some vendors leave it out.
+    pub index: Option<u32>,
+    /// `id`, unless empty.
+    pub id: Option<Str<'a>>,
+    /// The tool's name, unless empty.
+    pub name: Option<Str<'a>>,
+    /// A piece of the arguments' JSON text, or of a custom tool's input.
+    pub arguments: Option<Str<'a>>,
+    /// The arguments, where they come as an object in place of a text.
+    pub object: Option<&'a str>,
+    /// Whether it is a custom tool's.
+    pub custom: bool,
+    /// Further members, by name, each value as received: `extra_content` of Gemini's layer.
+    pub extra: Vec<(Str<'a>, &'a str)>,
+}
+
+/// A choice with the usage and the error that stand in it.
+pub(super) type Read<'a> = (Choice<'a>, Option<Box<Usage>>, Option<Box<StreamError<'a>>>);
+
+pub(super) fn choice<'a>(cursor: &mut Cursor<'a>) -> Result<Read<'a>, Error> {
+    let mut choice = Choice::default();
+    let (mut usage, mut failed) = (None, None);
+    cursor.members(|cursor, member| {
+        match &*member.key.unescape() {
+            "index" => choice.index = index(cursor)?.unwrap_or(0),
+            "delta" | "message" if cursor.peek()? == Kind::Object => {
+                choice.delta = delta(cursor)?;
+            }
+            "finish_reason" => choice.finish_reason = not_empty(cursor)?,
+            "native_finish_reason" => choice.native_finish_reason = not_empty(cursor)?,
+            "usage" => usage = Usage::read(cursor)?.map(Box::new),
+            "error" => failed = error(cursor)?,
+            _ => {}
+        }
+        Ok::<_, Error>(())
+    })?;
+    Ok((choice, usage, failed))
+}
+
+#[inline]
+fn delta<'a>(cursor: &mut Cursor<'a>) -> Result<Delta<'a>, Error> {
+    let mut delta = Delta::default();
+    cursor.members(|cursor, member| delta.read(cursor, member))?;
+    Ok(delta)
+}
+
+impl<'a> Delta<'a> {
+    #[inline]
+    fn read(&mut self, cursor: &mut Cursor<'a>, member: Member<'a>) -> Result<(), Error> {
+        match &*member.key.unescape() {
+            "role" => self.role = text(cursor)?,
+            "content" => match cursor.peek()? {
+                Kind::Array => self.parts = Some(cursor.skip_value()?.of(cursor.text())),
+                _ => self.content = text(cursor)?,
+            },
+            "refusal" => self.refusal = text(cursor)?,
+            "reasoning" => self.reasoning = text(cursor)?,
+            "reasoning_content" => self.reasoning_content = text(cursor)?,
+            "reasoning_details" => {
+                let list = cursor.peek()? == Kind::Array;
+                let raw = cursor.skip_value()?.of(cursor.text());
+                self.reasoning_details = list.then_some(raw);
+            }
+            "tool_calls" => self.tool_calls = calls(cursor)?,
+            "function_call" => {
+                if cursor.peek()? == Kind::Object {
+                    let mut call = CallDelta::default();
+                    call.read_inner(cursor)?;
+                    self.function_call = Some(Box::new(call));
+                }
+            }
+            _ => push_extra(&mut self.extra, cursor, member)?,
+        }
+        Ok(())
+    }
+}
+
+/// Notes a member that is not null.
+fn push_extra<'a>(
+    extra: &mut Vec<(Str<'a>, &'a str)>,
+    cursor: &mut Cursor<'a>,
+    member: Member<'a>,
+) -> Result<(), Error> {
+    let kind = cursor.peek()?;
+    let raw = cursor.skip_value()?.of(cursor.text());
+    if kind != Kind::Null {
+        extra.push((member.key, raw));
+    }
+    Ok(())
+}
+
+fn calls<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<CallDelta<'a>>, Error> {
+    let mut calls = Vec::new();
+    if cursor.peek()? == Kind::Array {
+        cursor.elements(|cursor| {
+            if cursor.peek()? == Kind::Object {
+                calls.push(call(cursor)?);
+            }
+            Ok::<_, Error>(())
+        })?;
+    }
+    Ok(calls)
+}
+
+/// One element of `tool_calls`.
+pub(in crate::chat) fn call<'a>(cursor: &mut Cursor<'a>) -> Result<CallDelta<'a>, Error> {
+    let mut call = CallDelta::default();
+    cursor.members(|cursor, member| {
+        match &*member.key.unescape() {
+            "index" => call.index = index(cursor)?,
+            // Mistral is known to have sent `"null"` (guarded against in LangChain's client).
+            "id" => call.id = not_empty(cursor)?.filter(|id| *id != "null"),
+            "type" => call.custom |= text(cursor)?.is_some_and(|kind| kind == "custom"),
+            "function" | "custom" => {
+                if cursor.peek()? == Kind::Object {
+                    call.custom |= member.key == "custom";
+                    call.read_inner(cursor)?;
+                }
+            }
+            _ => push_extra(&mut call.extra, cursor, member)?,
+        }
+        Ok::<_, Error>(())
+    })?;
+    Ok(call)
+}
+
+impl<'a> CallDelta<'a> {
+    /// Reads a `function` or `custom` object.
+    fn read_inner(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Error> {
+        cursor.members(|cursor, member| {
+            match &*member.key.unescape() {
+                "name" => self.name = not_empty(cursor)?,
+                "arguments" | "input" => match cursor.peek()? {
+                    Kind::Object => self.object = Some(cursor.skip_value()?.of(cursor.text())),
+                    _ => self.arguments = text(cursor)?,
+                },
+                _ => {}
+            }
+            Ok::<_, Error>(())
+        })?;
+        Ok(())
+    }
+}
+
+fn index(cursor: &mut Cursor<'_>) -> Result<Option<u32>, Error> {
+    Ok(cursor.uint_or_skip()?.and_then(|index| u32::try_from(index).ok()))
+}
+
+fn not_empty<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, Error> {
+    Ok(text(cursor)?.filter(|text| !text.is_empty()))
+}

@@ -1,0 +1,123 @@
+//! The members of an error, wherever a vendor puts them:
+//!
+//! - `{"error":{"message","type","code","param"}}`: OpenAI, Azure, DeepSeek, Groq, OpenRouter
+//!   (with a number as code and `metadata.raw`), z.ai (digits as code)
+//! - `[{"error":{…}}]`: Gemini's layer
+//! - `{"code":"…","error":"…"}`: xAI
+//! - `{"object":"error","message","type","code"}`, `{"detail":[{"msg":…}]}`: Mistral, vLLM
+//! - `{"message":…}`, `{"code","msg"}`: Azure's front door, z.ai's
+
+use crate::{
+    chat::chunk::StreamError,
+    json::{Cursor, Error, Kind, Str},
+};
+
+impl<'a> StreamError<'a> {
+    /// Reads an error answer; what it does not say stays empty.
+    pub(in crate::chat) fn read(cursor: &mut Cursor<'a>) -> Result<Self, Error> {
+        let mut body = Self::default();
+        if cursor.peek()? == Kind::Array {
+            cursor.elements(|cursor| {
+                if cursor.peek()? == Kind::Object && body == Self::default() {
+                    body.read_members(cursor)?;
+                }
+                Ok::<_, Error>(())
+            })?;
+        } else {
+            body.read_members(cursor)?;
+        }
+        cursor.end()?;
+        Ok(body)
+    }
+
+    /// Reads the value of an `error` member: an object, or a bare string.
+    pub(in crate::chat) fn read_error(cursor: &mut Cursor<'a>) -> Result<Self, Error> {
+        let mut body = Self::default();
+        body.read_value(cursor)?;
+        Ok(body)
+    }
+
+    fn read_value(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Error> {
+        match cursor.peek()? {
+            Kind::Object => self.read_members(cursor),
+            Kind::String => {
+                self.message = cursor.string()?.0;
+                Ok(())
+            }
+            Kind::Array | Kind::Number | Kind::Bool | Kind::Null => cursor.skip_value().map(|_| ()),
+        }
+    }
+
+    fn read_members(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Error> {
+        cursor.members(|cursor, member| {
+            match &*member.key.unescape() {
+                "error" => self.read_value(cursor)?,
+                "message" | "msg" => self.message = text(cursor)?.unwrap_or(self.message),
+                "detail" => self.read_detail(cursor)?,
+                "type" => self.kind = text(cursor)?.unwrap_or(self.kind),
+                "code" => self.read_code(cursor)?,
+                "status_code" => self.status = status(cursor)?.or(self.status),
+                "request_id" => self.request_id = text(cursor)?,
+                "metadata" => self.read_metadata(cursor)?,
+                _ => {}
+            }
+            Ok::<_, Error>(())
+        })?;
+        Ok(())
+    }
+
+    fn read_code(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Error> {
+        if cursor.peek()? == Kind::Number {
+            self.status = status(&mut cursor.clone())?.or(self.status);
+            let digits = cursor.skip_value()?.of(cursor.text());
+            self.code = Str::plain(digits).unwrap_or_default();
+        } else {
+            self.code = text(cursor)?.unwrap_or(self.code);
+        }
+        Ok(())
+    }
+
+    /// FastAPI: a string, or a list of objects with `msg`.
+    fn read_detail(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Error> {
+        if cursor.peek()? != Kind::Array {
+            self.message = text(cursor)?.unwrap_or(self.message);
+            return Ok(());
+        }
+        cursor.elements(|cursor| {
+            if cursor.peek()? == Kind::Object && self.message.is_empty() {
+                cursor.members(|cursor, member| {
+                    if member.key == "msg" {
+                        self.message = text(cursor)?.unwrap_or_default();
+                    }
+                    Ok::<_, Error>(())
+                })?;
+            }
+            Ok::<_, Error>(())
+        })?;
+        Ok(())
+    }
+
+    /// OpenRouter: the words of the vendor behind it.
+    fn read_metadata(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Error> {
+        if cursor.peek()? != Kind::Object {
+            return Ok(());
+        }
+        cursor.members(|cursor, member| {
+            if member.key == "raw" {
+                self.detail = text(cursor)?.unwrap_or_default();
+            }
+            Ok::<_, Error>(())
+        })?;
+        Ok(())
+    }
+}
+
+/// A number that is an HTTP status of an error.
+fn status(cursor: &mut Cursor<'_>) -> Result<Option<u16>, Error> {
+    let number = cursor.uint_or_skip()?.and_then(|number| u16::try_from(number).ok());
+    Ok(number.filter(|number| (400..=599).contains(number)))
+}
+
+fn text<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, Error> {
+    Ok(cursor.string_or_skip()?.map(|(text, _)| text))
+}

@@ -1,0 +1,94 @@
+//! One call of a response.
+
+use super::Extra;
+use crate::json::write_str;
+
+/// One call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Call {
+    /// The call's id; empty where the vendor gives none.
+    pub id: String,
+    /// The tool's name.
+    pub name: String,
+    /// The arguments as received: JSON text, or the free text of a custom tool's input.
+    pub arguments: String,
+    /// Whether the call is whole: it has a name, nothing cut it off, and its arguments are a JSON
+    /// object that every parser takes (or empty, for none; or a custom tool's text). An incomplete
+    /// call is never to be run.
+    pub complete: bool,
+    /// The index the vendor gave it, its place in the list where it gave none. Vendors begin at 0
+    /// or 1, and some give every call the same.
+    pub index: u32,
+    /// What kind of call.
+    pub kind: CallKind,
+    /// Further members, which go back: `extra_content` with the thought signature of Gemini's
+    /// layer.
+    pub extra: Extra,
+}
+
+/// What kind of call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CallKind {
+    /// `function`
+    #[default]
+    Function,
+    /// `custom`
+    Custom,
+    /// The deprecated `function_call`.
+    Legacy,
+}
+
+impl Call {
+    /// The arguments, or `{}` where a function's are empty: what the tool is run with, and what
+    /// goes back.
+    #[must_use]
+    pub fn input(&self) -> &str {
+        let blank = self.kind != CallKind::Custom && self.arguments.trim().is_empty();
+        if blank { "{}" } else { &self.arguments }
+    }
+
+    /// Appends the call as an element of `tool_calls`, as it goes back to the API.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(br#"{"id":"#);
+        write_str(out, &self.id);
+        self.write_body(out);
+    }
+
+    /// The rest of the call's object, behind its first member.
+    pub(in crate::chat) fn write_body(&self, out: &mut Vec<u8>) {
+        let custom = self.kind == CallKind::Custom;
+        let (head, text): (&[u8], &[u8]) = if custom {
+            (br#","type":"custom","custom":{"name":"#, br#","input":"#)
+        } else {
+            (br#","type":"function","function":{"name":"#, br#","arguments":"#)
+        };
+        out.extend_from_slice(head);
+        write_str(out, &self.name);
+        out.extend_from_slice(text);
+        write_str(out, self.input());
+        out.push(b'}');
+        for (name, value) in &self.extra {
+            out.push(b',');
+            write_str(out, name);
+            out.push(b':');
+            out.extend_from_slice(value.as_bytes());
+        }
+        out.push(b'}');
+    }
+
+    /// Judges the call at the end of its response. `cut`: whether it was under way when the output
+    /// was cut off.
+    pub(super) fn close(&mut self, cut: bool) {
+        let whole = match self.kind {
+            CallKind::Custom => true,
+            CallKind::Function | CallKind::Legacy => is_object(self.input()),
+        };
+        self.complete = whole && !cut && !self.name.is_empty();
+    }
+}
+
+/// Whether `input` is a JSON object to the strictest reader: what a tool is run with is parsed
+/// again, so this crate's own leniency will not do.
+fn is_object(input: &str) -> bool {
+    serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(input).is_ok()
+}

@@ -1,0 +1,198 @@
+//! Telling calls apart in a stream: whose piece is it?
+//!
+//! OpenAI numbers its calls; a piece belongs to the call of its index. Others begin at 1, give
+//! every call the index 0, give none, leave out ids, repeat names, or send whole calls. So an index
+//! that is known may begin another call, and a piece without one goes to the call of its id, or to
+//! the last. A piece with neither id nor name goes on with a call or has no place.
+//!
+//! - Another id, another name, or arguments behind arguments that are closed begin another call.
+//! - Two elements of one list that say no index and no id are two calls.
+//! - A name that comes again is the same name. An id or index that is new begins a call.
+
+use std::collections::BTreeMap;
+
+use super::{Call, CallKind};
+use crate::{chat::chunk::CallDelta, json::Str};
+
+/// How many of the last calls are searched for an id, where a piece has no index. Only to keep a
+/// hostile stream from costing time beyond its length.
+const SEARCHED: usize = 64;
+
+/// The calls of a response under way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Calls {
+    list: Vec<Building>,
+    /// Position in `list` of the newest call of each index.
+    by_index: BTreeMap<u32, usize>,
+    legacy: Option<usize>,
+    last_touched: usize,
+    /// How many lists of pieces came.
+    lists: u64,
+    /// Which calls the pieces of the newest list went to.
+    placed: Vec<Option<usize>>,
+}
+
+/// A call under way.
+#[derive(Clone, Debug)]
+struct Building {
+    call: Call,
+    depth: Depth,
+    /// The list it was last in.
+    list: u64,
+}
+
+/// Where a JSON text that comes in pieces stands, without keeping it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Depth {
+    open: u32,
+    in_string: bool,
+    escaped: bool,
+    /// Whether an object or list was opened and closed again.
+    closed: bool,
+}
+
+impl Calls {
+    /// Adds the elements of one list of pieces. How many had no place.
+    pub(super) fn add(&mut self, pieces: &[CallDelta<'_>]) -> u32 {
+        self.placed.clear();
+        if pieces.is_empty() {
+            return 0;
+        }
+        self.lists += 1;
+        let mut strays = 0;
+        for piece in pieces {
+            let place = self.place(piece);
+            self.placed.push(place);
+            match place {
+                Some(at) => self.extend(at, piece),
+                None => strays += 1,
+            }
+        }
+        strays
+    }
+
+    /// Which calls the pieces of the newest list went to, by their places among the calls.
+    pub(super) fn placed(&self) -> &[Option<usize>] {
+        &self.placed
+    }
+
+    /// Adds a piece of the deprecated `function_call`, of which a response has one.
+    pub(super) fn add_legacy(&mut self, piece: &CallDelta<'_>) {
+        let at = self.legacy.unwrap_or_else(|| self.begin(piece));
+        self.legacy = Some(at);
+        self.extend(at, piece);
+        if let Some(building) = self.list.get_mut(at) {
+            building.call.kind = CallKind::Legacy;
+        }
+    }
+
+    /// The calls, each judged. `cut`: whether the output was cut off.
+    pub(super) fn finish(self, cut: bool) -> Vec<Call> {
+        let (last, touched) = (self.list.len().saturating_sub(1), self.last_touched);
+        let calls = self.list.into_iter().enumerate().map(|(at, mut building)| {
+            building.call.close(cut && (at == last || at == touched));
+            building.call
+        });
+        calls.collect()
+    }
+
+    /// The call that a piece belongs to, which may begin with it.
+    fn place(&mut self, piece: &CallDelta<'_>) -> Option<usize> {
+        let begins = piece.name.is_some() || piece.id.is_some();
+        let known = if let Some(index) = piece.index {
+            self.by_index.get(&index).copied()
+        } else if let Some(id) = piece.id {
+            let from = self.list.len().saturating_sub(SEARCHED);
+            let recent = self.list.get(from..).unwrap_or_default();
+            recent.iter().rposition(|building| id.eq_str(&building.call.id)).map(|at| from + at)
+        } else {
+            let last = self.list.len().checked_sub(1);
+            let apart =
+                |at: &usize| self.list.get(*at).is_some_and(|building| building.list == self.lists);
+            last.filter(|at| !begins || !apart(at))
+        };
+        let goes_on = |at: &usize| self.list.get(*at).is_some_and(|call| !call.is_followed(piece));
+        known.filter(goes_on).or_else(|| begins.then(|| self.begin(piece)))
+    }
+
+    fn begin(&mut self, piece: &CallDelta<'_>) -> usize {
+        let at = self.list.len();
+        let place = u32::try_from(at).unwrap_or(u32::MAX);
+        if let Some(index) = piece.index {
+            self.by_index.insert(index, at);
+        }
+        let call = Call { index: piece.index.unwrap_or(place), ..Call::default() };
+        self.list.push(Building { call, depth: Depth::default(), list: self.lists });
+        at
+    }
+
+    fn extend(&mut self, at: usize, piece: &CallDelta<'_>) {
+        self.last_touched = at;
+        if let Some(building) = self.list.get_mut(at) {
+            building.list = self.lists;
+            building.extend(piece);
+        }
+    }
+}
+
+impl Building {
+    /// Whether a piece that seems to be of this call begins another one.
+    fn is_followed(&self, piece: &CallDelta<'_>) -> bool {
+        let differs = |new: Option<Str<'_>>, old: &str| {
+            !old.is_empty() && new.is_some_and(|new| !new.eq_str(old))
+        };
+        let more = piece.object.is_some() || piece.arguments.is_some_and(|text| !text.is_blank());
+        differs(piece.id, &self.call.id)
+            || differs(piece.name, &self.call.name)
+            || (piece.name.is_some() && self.depth.closed && more)
+    }
+
+    fn extend(&mut self, piece: &CallDelta<'_>) {
+        let call = &mut self.call;
+        let set = |target: &mut String, value: Option<Str<'_>>| {
+            if let (true, Some(value)) = (target.is_empty(), value) {
+                value.push_to(target);
+            }
+        };
+        set(&mut call.id, piece.id);
+        set(&mut call.name, piece.name);
+        if piece.custom {
+            call.kind = CallKind::Custom;
+        }
+        if let Some(more) = piece.arguments {
+            let from = call.arguments.len();
+            more.push_to(&mut call.arguments);
+            self.depth.read(call.arguments.get(from..).unwrap_or_default());
+        }
+        if let Some(object) = piece.object {
+            object.clone_into(&mut call.arguments);
+            self.depth.closed = true;
+        }
+        for (name, value) in &piece.extra {
+            call.extra.insert(name.unescape().into_owned(), (*value).to_owned());
+        }
+    }
+}
+
+impl Depth {
+    fn read(&mut self, piece: &str) {
+        for byte in piece.bytes() {
+            if self.escaped {
+                self.escaped = false;
+            } else if self.in_string {
+                self.escaped = byte == b'\\';
+                self.in_string = byte != b'"';
+            } else {
+                match byte {
+                    b'"' => self.in_string = true,
+                    b'{' | b'[' => self.open = self.open.saturating_add(1),
+                    b'}' | b']' => {
+                        self.open = self.open.saturating_sub(1);
+                        self.closed |= self.open == 0;
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! OpenRouter's `reasoning_details`, put together from the pieces of a stream.
+//!
+//! A piece continues the newest detail of its `index` and `type`: `text` and `summary` are joined,
+//! of anything else what is not null replaces what there was, so that a signature that comes by
+//! itself is added and one that is followed by null stays. Encrypted data and another `id` begin a
+//! detail of their own. Of a whole response every detail stays byte for byte.
+
+use crate::json::{Cursor, Error, Kind, Str, write_str};
+
+/// How many of the newest details are searched for the one to continue. Only to keep a hostile
+/// stream from costing time beyond its length.
+const SEARCHED: usize = 64;
+
+/// The details of a response under way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Details {
+    list: Vec<Detail>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Detail {
+    /// The object as received, as long as it is of one piece.
+    raw: String,
+    index: Option<u64>,
+    kind: String,
+    id: String,
+    encrypted: bool,
+    /// Names and raw values, in the order they first came.
+    members: Vec<(String, String)>,
+}
+
+impl Details {
+    /// Adds a list of details. `whole`: whether each stands for itself.
+    pub(super) fn add(&mut self, list: &str, whole: bool) {
+        // It was scanned before, so there is no error to report.
+        let _ = Cursor::new(list).elements(|cursor| {
+            if cursor.peek()? == Kind::Object {
+                let detail = Detail::read(cursor)?;
+                self.place(detail, whole);
+            }
+            Ok::<_, Error>(())
+        });
+    }
+
+    pub(super) fn finish(self) -> Vec<String> {
+        self.list.into_iter().map(Detail::into_json).collect()
+    }
+
+    fn place(&mut self, piece: Detail, whole: bool) {
+        let from = self.list.len().saturating_sub(SEARCHED);
+        let recent = self.list.get_mut(from..).unwrap_or_default();
+        match recent.iter_mut().rev().find(|detail| detail.is_continued(&piece)) {
+            Some(detail) if !whole => detail.extend(piece),
+            _ => self.list.push(piece),
+        }
+    }
+}
+
+impl Detail {
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self, Error> {
+        let mut detail = Self::default();
+        let whole = cursor.text();
+        let span = cursor.members(|cursor, member| {
+            let mut ahead = cursor.clone();
+            let owned = |text: Option<(Str<'_>, _)>| {
+                text.map(|(text, _)| text.unescape().into_owned()).unwrap_or_default()
+            };
+            let name = member.key.unescape();
+            match &*name {
+                "index" => detail.index = ahead.uint_or_skip()?,
+                "type" => detail.kind = owned(ahead.string_or_skip()?),
+                "id" => detail.id = owned(ahead.string_or_skip()?),
+                "data" => detail.encrypted = ahead.peek()? == Kind::String,
+                _ => {}
+            }
+            let value = cursor.skip_value()?.of(whole);
+            detail.set(name.into_owned(), value);
+            Ok::<_, Error>(())
+        })?;
+        span.of(whole).clone_into(&mut detail.raw);
+        Ok(detail)
+    }
+
+    fn is_continued(&self, piece: &Self) -> bool {
+        let same_id = self.id.is_empty() || piece.id.is_empty() || self.id == piece.id;
+        !(self.encrypted || piece.encrypted)
+            && self.index == piece.index
+            && self.kind == piece.kind
+            && same_id
+    }
+
+    fn extend(&mut self, piece: Self) {
+        self.raw.clear();
+        if self.id.is_empty() {
+            self.id = piece.id;
+        }
+        for (name, value) in piece.members {
+            let joined = matches!(name.as_str(), "text" | "summary");
+            match self.members.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, old)) if joined && old.starts_with('"') && value.starts_with('"') => {
+                    // Both are scanned strings: the pieces between their quotes, in one string.
+                    old.pop();
+                    old.push_str(value.get(1..).unwrap_or_default());
+                }
+                Some((_, old)) => {
+                    if value != "null" && value != "\"\"" {
+                        *old = value;
+                    }
+                }
+                None => self.members.push((name, value)),
+            }
+        }
+    }
+
+    /// Notes a member; of two of one name the last stands.
+    fn set(&mut self, name: String, value: &str) {
+        self.members.retain(|(known, _)| *known != name);
+        self.members.push((name, value.to_owned()));
+    }
+
+    fn into_json(self) -> String {
+        if !self.raw.is_empty() {
+            return self.raw;
+        }
+        let mut out = Vec::new();
+        for (name, value) in &self.members {
+            out.push(if out.is_empty() { b'{' } else { b',' });
+            write_str(&mut out, name);
+            out.push(b':');
+            out.extend_from_slice(value.as_bytes());
+        }
+        out.push(b'}');
+        // Only text went into it.
+        String::from_utf8(out).unwrap_or_default()
+    }
+}

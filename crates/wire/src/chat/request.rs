@@ -1,0 +1,227 @@
+//! A request body, seen through spans into its original bytes.
+//!
+//! [`Request::scan`] reads the whole body once and notes where the things are that a governor
+//! needs; everything else is skipped untouched. It checks JSON and the shape of the members it
+//! knows, nothing more: whether the API would take the request is the API's business. Where a key
+//! stands twice, the last one wins, as in the provider's parser.
+
+mod members;
+mod messages;
+#[cfg(test)]
+mod tests;
+mod thinking;
+
+use std::fmt;
+
+pub use members::{
+    Choice, MaxTokens, ResponseFormat, StreamOptions, Switch, Tool, ToolChoice, ToolKind, Tools,
+};
+pub use messages::{
+    Content, Member, Message, Messages, Part, PartKind, Role, ToolCall, ToolCallKind,
+};
+pub use thinking::{Asked, Thinking};
+
+use crate::json::{self, Cursor, Kind, Span, Str};
+
+/// A borrowed view of a Chat Completions request.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    /// The whole body; every span points into it.
+    pub text: &'a str,
+    /// The body's object.
+    pub span: Span,
+    /// `model`
+    pub model: Str<'a>,
+    /// `stream`, false where absent.
+    pub stream: bool,
+    /// `stream_options`, where it is an object.
+    pub stream_options: Option<StreamOptions>,
+    /// `max_tokens`, where it is a whole number.
+    pub max_tokens: Option<MaxTokens>,
+    /// `max_completion_tokens`, where it is a whole number.
+    pub max_completion_tokens: Option<MaxTokens>,
+    /// `tools`
+    pub tools: Option<Tools<'a>>,
+    /// The value of the deprecated `functions`, where it is a list.
+    pub functions: Option<Span>,
+    /// `tool_choice`
+    pub tool_choice: Option<ToolChoice<'a>>,
+    /// `parallel_tool_calls`, where it is a boolean.
+    pub parallel_tool_calls: Option<Switch>,
+    /// What is said of thinking, in any dialect.
+    pub thinking: Thinking<'a>,
+    /// `user`
+    pub user: Option<Str<'a>>,
+    /// The value of `metadata`, unless null.
+    pub metadata: Option<Span>,
+    /// `prompt_cache_key`
+    pub prompt_cache_key: Option<Str<'a>>,
+    /// `store`, where it is a boolean.
+    pub store: Option<bool>,
+    /// `n`, where it is a whole number: how many choices are asked for.
+    pub n: Option<u64>,
+    /// `response_format`, where it is an object.
+    pub response_format: Option<ResponseFormat<'a>>,
+    /// `messages`
+    pub messages: Messages<'a>,
+}
+
+/// Why a body is not a request this module can view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// Not JSON.
+    Json(json::Error),
+    /// A member that must be there is not.
+    Missing {
+        /// The member's name.
+        member: &'static str,
+    },
+    /// A member has a shape that the API does not know.
+    Shape {
+        /// Which member.
+        member: &'static str,
+        /// What it may be.
+        allowed: &'static str,
+        /// Byte offset of its value in the body.
+        at: usize,
+    },
+}
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Json(error) => write!(f, "the request body is {error}"),
+            Self::Missing { member } => write!(f, "the request has no `{member}`"),
+            Self::Shape { member, allowed, at } => {
+                write!(f, "`{member}` at byte {at} of the request must be {allowed}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for RequestError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Json(error) => Some(error),
+            Self::Missing { .. } | Self::Shape { .. } => None,
+        }
+    }
+}
+
+impl From<json::Error> for RequestError {
+    fn from(error: json::Error) -> Self {
+        Self::Json(error)
+    }
+}
+
+impl<'a> Request<'a> {
+    /// Reads a request body.
+    ///
+    /// # Errors
+    /// When it is not JSON, has no `model` string or no `messages` list, or a message has no
+    /// `role` or a `content` that is neither a string, null nor a list.
+    pub fn scan(body: &'a [u8]) -> Result<Self, RequestError> {
+        let mut cursor = Cursor::from_bytes(body)?;
+        let mut found = Found::default();
+        let span = cursor.members(|cursor, member| found.read(cursor, member))?;
+        cursor.end()?;
+        Ok(Self {
+            text: cursor.text(),
+            span,
+            model: found.model.ok_or(RequestError::Missing { member: "model" })?,
+            stream: found.stream,
+            stream_options: found.stream_options,
+            max_tokens: found.max_tokens,
+            max_completion_tokens: found.max_completion_tokens,
+            tools: found.tools,
+            functions: found.functions,
+            tool_choice: found.tool_choice,
+            parallel_tool_calls: found.parallel_tool_calls,
+            thinking: found.thinking,
+            user: found.user,
+            metadata: found.metadata,
+            prompt_cache_key: found.prompt_cache_key,
+            store: found.store,
+            n: found.n,
+            response_format: found.response_format,
+            messages: found.messages.ok_or(RequestError::Missing { member: "messages" })?,
+        })
+    }
+
+    /// The smaller of the two output limits, where there is one.
+    #[must_use]
+    pub fn output_limit(&self) -> Option<u64> {
+        let limits = [self.max_tokens, self.max_completion_tokens];
+        limits.into_iter().flatten().map(|limit| limit.value).min()
+    }
+
+    /// Whether a stream will report its usage because the request asks for it.
+    #[must_use]
+    pub fn includes_usage(&self) -> bool {
+        let asked = self.stream_options.and_then(|options| options.include_usage);
+        asked.is_some_and(|asked| asked.value)
+    }
+}
+
+/// The top-level members read so far.
+#[derive(Default)]
+struct Found<'a> {
+    model: Option<Str<'a>>,
+    stream: bool,
+    stream_options: Option<StreamOptions>,
+    max_tokens: Option<MaxTokens>,
+    max_completion_tokens: Option<MaxTokens>,
+    tools: Option<Tools<'a>>,
+    functions: Option<Span>,
+    tool_choice: Option<ToolChoice<'a>>,
+    parallel_tool_calls: Option<Switch>,
+    thinking: Thinking<'a>,
+    user: Option<Str<'a>>,
+    metadata: Option<Span>,
+    prompt_cache_key: Option<Str<'a>>,
+    store: Option<bool>,
+    n: Option<u64>,
+    response_format: Option<ResponseFormat<'a>>,
+    messages: Option<Messages<'a>>,
+}
+
+impl<'a> Found<'a> {
+    fn read(
+        &mut self,
+        cursor: &mut Cursor<'a>,
+        member: json::Member<'a>,
+    ) -> Result<(), RequestError> {
+        let key = member.span;
+        match &*member.key.unescape() {
+            "model" => self.model = text(cursor)?,
+            "stream" => self.stream = cursor.bool_or_skip()? == Some(true),
+            "stream_options" => self.stream_options = members::stream_options(cursor)?,
+            "max_tokens" => self.max_tokens = members::max_tokens(cursor, key)?,
+            "max_completion_tokens" => {
+                self.max_completion_tokens = members::max_tokens(cursor, key)?;
+            }
+            "tools" => self.tools = members::tools(cursor)?,
+            "functions" => {
+                let list = cursor.peek()? == Kind::Array;
+                self.functions = Some(cursor.skip_value()?).filter(|_| list);
+            }
+            "tool_choice" => self.tool_choice = members::tool_choice(cursor, key)?,
+            "parallel_tool_calls" => self.parallel_tool_calls = members::switch(cursor)?,
+            "user" => self.user = text(cursor)?,
+            "metadata" => self.metadata = members::not_null(cursor)?,
+            "prompt_cache_key" => self.prompt_cache_key = text(cursor)?,
+            "store" => self.store = cursor.bool_or_skip()?,
+            "n" => self.n = cursor.uint_or_skip()?,
+            "response_format" => self.response_format = members::response_format(cursor)?,
+            "messages" => self.messages = Some(messages::messages(cursor)?),
+            key => self.thinking.read(key, cursor)?,
+        }
+        Ok(())
+    }
+}
+
+/// A string, or nothing where something else stands.
+fn text<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, json::Error> {
+    Ok(cursor.string_or_skip()?.map(|(text, _)| text))
+}

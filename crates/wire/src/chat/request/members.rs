@@ -1,0 +1,291 @@
+//! The top-level members of a request, apart from its messages and what it says of thinking.
+
+use super::text;
+use crate::json::{Cursor, Error, Kind, Span, Str};
+
+/// `max_tokens` or `max_completion_tokens`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MaxTokens {
+    /// The value, in tokens.
+    pub value: u64,
+    /// The value's span.
+    pub span: Span,
+    /// From the key's quote to the end of the value.
+    pub member: Span,
+}
+
+/// A boolean and where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switch {
+    /// The value.
+    pub value: bool,
+    /// The value's span.
+    pub span: Span,
+}
+
+/// `stream_options`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamOptions {
+    /// The object's span.
+    pub span: Span,
+    /// `include_usage`, where it is a boolean.
+    pub include_usage: Option<Switch>,
+}
+
+/// `tools`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tools<'a> {
+    /// The list's span.
+    pub span: Span,
+    /// The tools, in order.
+    pub list: Vec<Tool<'a>>,
+}
+
+/// One entry of `tools`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tool<'a> {
+    /// `function.name` or `custom.name`, in the flat form some clients send `name`; empty where
+    /// absent.
+    pub name: Str<'a>,
+    /// Whose tool it is.
+    pub kind: ToolKind<'a>,
+    /// The entry's span.
+    pub span: Span,
+    /// Whether the entry ends a cached prefix (`cache_control`, OpenRouter).
+    pub cache_control: bool,
+}
+
+/// The `type` of a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolKind<'a> {
+    /// `function`, also where no type is given.
+    Function,
+    /// `custom`: the input is free text.
+    Custom,
+    /// A tool of the provider's own.
+    Other(Str<'a>),
+}
+
+/// `tool_choice`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToolChoice<'a> {
+    /// Which tools may or must be called.
+    pub kind: Choice<'a>,
+    /// The value's span.
+    pub span: Span,
+    /// From the key's quote to the end of the value.
+    pub member: Span,
+}
+
+/// What a `tool_choice` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice<'a> {
+    /// `none`
+    None,
+    /// `auto`
+    Auto,
+    /// `required`, or Mistral's `any`, which means the same.
+    Required,
+    /// `{"type":"function"}`, with its name.
+    Function(Str<'a>),
+    /// `{"type":"custom"}`, with its name.
+    Custom(Str<'a>),
+    /// `{"type":"allowed_tools"}`
+    AllowedTools {
+        /// Whether one of them must be called (`mode` is `required`).
+        required: bool,
+    },
+    /// Something this module does not know: the string, or the object's `type`.
+    Other(Str<'a>),
+}
+
+impl Choice<'_> {
+    /// Whether a tool must be called.
+    #[must_use]
+    pub const fn is_forced(&self) -> bool {
+        matches!(
+            self,
+            Self::Required
+                | Self::Function(_)
+                | Self::Custom(_)
+                | Self::AllowedTools { required: true }
+        )
+    }
+}
+
+/// `response_format`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResponseFormat<'a> {
+    /// `type`: `text`, `json_object`, `json_schema`; empty where absent.
+    pub kind: Str<'a>,
+    /// The value's span.
+    pub span: Span,
+}
+
+/// The value's span, unless it is `null`.
+pub(super) fn not_null(cursor: &mut Cursor<'_>) -> Result<Option<Span>, Error> {
+    let kind = cursor.peek()?;
+    let span = cursor.skip_value()?;
+    Ok((kind != Kind::Null).then_some(span))
+}
+
+pub(super) fn switch(cursor: &mut Cursor<'_>) -> Result<Option<Switch>, Error> {
+    let span = cursor.clone().skip_value()?;
+    Ok(cursor.bool_or_skip()?.map(|value| Switch { value, span }))
+}
+
+pub(super) fn max_tokens(cursor: &mut Cursor<'_>, key: Span) -> Result<Option<MaxTokens>, Error> {
+    let span = cursor.clone().skip_value()?;
+    let value = cursor.uint_or_skip()?;
+    let member = Span::new(key.start, span.end);
+    Ok(value.map(|value| MaxTokens { value, span, member }))
+}
+
+pub(super) fn stream_options(cursor: &mut Cursor<'_>) -> Result<Option<StreamOptions>, Error> {
+    if cursor.peek()? != Kind::Object {
+        cursor.skip_value()?;
+        return Ok(None);
+    }
+    let mut include_usage = None;
+    let span = cursor.members(|cursor, member| {
+        if member.key == "include_usage" {
+            include_usage = switch(cursor)?;
+        }
+        Ok::<_, Error>(())
+    })?;
+    Ok(Some(StreamOptions { span, include_usage }))
+}
+
+pub(super) fn tools<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Tools<'a>>, Error> {
+    if cursor.peek()? != Kind::Array {
+        cursor.skip_value()?;
+        return Ok(None);
+    }
+    let mut list = Vec::new();
+    let span = cursor.elements(|cursor| {
+        if cursor.peek()? == Kind::Object {
+            list.push(tool(cursor)?);
+        }
+        Ok::<_, Error>(())
+    })?;
+    Ok(Some(Tools { span, list }))
+}
+
+fn tool<'a>(cursor: &mut Cursor<'a>) -> Result<Tool<'a>, Error> {
+    let (mut kind, mut flat, mut nested) = (None, None, None);
+    let mut cache_control = false;
+    let span = cursor.members(|cursor, member| {
+        match &*member.key.unescape() {
+            "type" => kind = text(cursor)?,
+            "name" => flat = text(cursor)?,
+            "function" | "custom" => nested = name_of(cursor)?.or(nested),
+            "cache_control" => cache_control = cursor.peek()? != Kind::Null,
+            _ => {}
+        }
+        Ok::<_, Error>(())
+    })?;
+    let kind = match kind {
+        None => ToolKind::Function,
+        Some(kind) if kind == "function" => ToolKind::Function,
+        Some(kind) if kind == "custom" => ToolKind::Custom,
+        Some(kind) => ToolKind::Other(kind),
+    };
+    Ok(Tool { name: nested.or(flat).unwrap_or_default(), kind, span, cache_control })
+}
+
+/// The `name` of an object.
+fn name_of<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, Error> {
+    let mut name = None;
+    if cursor.peek()? == Kind::Object {
+        cursor.members(|cursor, member| {
+            if member.key == "name" {
+                name = text(cursor)?;
+            }
+            Ok::<_, Error>(())
+        })?;
+    }
+    Ok(name)
+}
+
+pub(super) fn tool_choice<'a>(
+    cursor: &mut Cursor<'a>,
+    key: Span,
+) -> Result<Option<ToolChoice<'a>>, Error> {
+    let (kind, span) = match cursor.peek()? {
+        Kind::String => {
+            let (word, span) = cursor.string()?;
+            (named_choice(word), span)
+        }
+        Kind::Object => choice_object(cursor)?,
+        Kind::Array | Kind::Number | Kind::Bool | Kind::Null => {
+            cursor.skip_value()?;
+            return Ok(None);
+        }
+    };
+    let member = Span::new(key.start, span.end);
+    Ok(Some(ToolChoice { kind, span, member }))
+}
+
+fn named_choice(word: Str<'_>) -> Choice<'_> {
+    match &*word.unescape() {
+        "none" => Choice::None,
+        "auto" => Choice::Auto,
+        "required" | "any" => Choice::Required,
+        _ => Choice::Other(word),
+    }
+}
+
+fn choice_object<'a>(cursor: &mut Cursor<'a>) -> Result<(Choice<'a>, Span), Error> {
+    let (mut kind, mut flat, mut name) = (Str::default(), None, None);
+    let mut required = false;
+    let span = cursor.members(|cursor, member| {
+        match &*member.key.unescape() {
+            "type" => kind = text(cursor)?.unwrap_or_default(),
+            "name" => flat = text(cursor)?,
+            "function" | "custom" => name = name_of(cursor)?.or(name),
+            // OpenAI nests it; its other API and some clients do not.
+            "mode" => required = text(cursor)?.is_some_and(|mode| mode == "required"),
+            "allowed_tools" => required = is_required(cursor)?,
+            _ => {}
+        }
+        Ok::<_, Error>(())
+    })?;
+    let name = name.or(flat).unwrap_or_default();
+    let choice = match &*kind.unescape() {
+        "function" => Choice::Function(name),
+        "custom" => Choice::Custom(name),
+        "allowed_tools" => Choice::AllowedTools { required },
+        _ => Choice::Other(kind),
+    };
+    Ok((choice, span))
+}
+
+fn is_required(cursor: &mut Cursor<'_>) -> Result<bool, Error> {
+    let mut required = false;
+    if cursor.peek()? == Kind::Object {
+        cursor.members(|cursor, member| {
+            if member.key == "mode" {
+                required = text(cursor)?.is_some_and(|mode| mode == "required");
+            }
+            Ok::<_, Error>(())
+        })?;
+    }
+    Ok(required)
+}
+
+pub(super) fn response_format<'a>(
+    cursor: &mut Cursor<'a>,
+) -> Result<Option<ResponseFormat<'a>>, Error> {
+    if cursor.peek()? != Kind::Object {
+        cursor.skip_value()?;
+        return Ok(None);
+    }
+    let mut kind = Str::default();
+    let span = cursor.members(|cursor, member| {
+        if member.key == "type" {
+            kind = text(cursor)?.unwrap_or_default();
+        }
+        Ok::<_, Error>(())
+    })?;
+    Ok(Some(ResponseFormat { kind, span }))
+}

@@ -1,0 +1,357 @@
+//! The messages of a request and their parts.
+
+use super::{RequestError, text};
+use crate::json::{Cursor, Error, Kind, Member as Key, Span, Str};
+
+/// `messages`
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Messages<'a> {
+    /// The list's span.
+    pub span: Span,
+    /// The messages, in order.
+    pub list: Vec<Message<'a>>,
+}
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// The message object's span.
+    pub span: Span,
+    /// Who speaks.
+    pub role: Role,
+    /// What is said.
+    pub content: Content<'a>,
+    /// `name`: of the participant, or of the function a `function` message answers.
+    pub name: Option<Str<'a>>,
+    /// `refusal`, where it is a string.
+    pub refusal: Option<Str<'a>>,
+    /// The calls of an assistant message.
+    pub tool_calls: Vec<ToolCall<'a>>,
+    /// `tool_call_id`: the call that a `tool` message answers.
+    pub tool_call_id: Option<Str<'a>>,
+    /// `reasoning_content` (DeepSeek, z.ai, xAI), unless null.
+    pub reasoning_content: Option<Member>,
+    /// `reasoning` (OpenRouter, Groq), unless null.
+    pub reasoning: Option<Member>,
+    /// `reasoning_details` (OpenRouter), unless null.
+    pub reasoning_details: Option<Member>,
+    /// How many cache marks the message and its parts carry: `cache_control` and OpenAI's
+    /// `prompt_cache_breakpoint`.
+    pub cache_marks: usize,
+}
+
+/// Where a member stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The value's span.
+    pub value: Span,
+    /// From the key's quote to the end of the value.
+    pub member: Span,
+}
+
+/// The role of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// `system`
+    System,
+    /// `developer`
+    Developer,
+    /// `user`
+    User,
+    /// `assistant`
+    Assistant,
+    /// `tool`
+    Tool,
+    /// `function`, deprecated.
+    Function,
+    /// A role this module does not know.
+    Other,
+}
+
+/// The content of a message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Content<'a> {
+    /// No `content` member.
+    #[default]
+    Absent,
+    /// `null`, and its span.
+    Null(Span),
+    /// A string, and its span with the quotes.
+    Text(Str<'a>, Span),
+    /// A list of parts.
+    Parts {
+        /// The list's span.
+        span: Span,
+        /// The parts, in order.
+        parts: Vec<Part<'a>>,
+    },
+}
+
+/// One part of a message's content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part<'a> {
+    /// The part's span.
+    pub span: Span,
+    /// What it is.
+    pub kind: PartKind<'a>,
+}
+
+/// What a part is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartKind<'a> {
+    /// `text`: the text, and its span with the quotes.
+    Text(Str<'a>, Span),
+    /// `refusal`: what the model said instead.
+    Refusal(Str<'a>),
+    /// `image_url`
+    Image,
+    /// `file`
+    File,
+    /// `input_audio`
+    Audio,
+    /// Anything else, by its `type`: Mistral's `thinking`, what is not known. Empty where absent.
+    Other(Str<'a>),
+}
+
+/// A call of an assistant message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToolCall<'a> {
+    /// The call object's span.
+    pub span: Span,
+    /// `id`; empty where absent, as in a deprecated `function_call`.
+    pub id: Str<'a>,
+    /// The tool's name; empty where absent.
+    pub name: Str<'a>,
+    /// `function.arguments` or `custom.input`: JSON text, or free text. Empty where absent or not
+    /// a string.
+    pub arguments: Str<'a>,
+    /// What kind of call.
+    pub kind: ToolCallKind,
+}
+
+/// What kind of call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolCallKind {
+    /// `function`
+    Function,
+    /// `custom`
+    Custom,
+    /// The deprecated `function_call` member, answered by a `function` message.
+    Legacy,
+}
+
+pub(super) fn messages<'a>(cursor: &mut Cursor<'a>) -> Result<Messages<'a>, RequestError> {
+    expect(cursor, &[Kind::Array], "messages", "a list of messages")?;
+    let mut list = Vec::new();
+    let span = cursor.elements(|cursor| {
+        list.push(message(cursor)?);
+        Ok::<_, RequestError>(())
+    })?;
+    Ok(Messages { span, list })
+}
+
+/// Names the member when the next value is none of `kinds`.
+fn expect(
+    cursor: &mut Cursor<'_>,
+    kinds: &[Kind],
+    member: &'static str,
+    allowed: &'static str,
+) -> Result<(), RequestError> {
+    if kinds.contains(&cursor.peek()?) {
+        return Ok(());
+    }
+    let at = cursor.skip_value()?.start;
+    Err(RequestError::Shape { member, allowed, at })
+}
+
+/// A message's members as they come.
+#[derive(Default)]
+struct Fields<'a> {
+    role: Option<Role>,
+    content: Content<'a>,
+    content_marks: usize,
+    own_mark: bool,
+    name: Option<Str<'a>>,
+    refusal: Option<Str<'a>>,
+    tool_calls: Vec<ToolCall<'a>>,
+    legacy: Option<ToolCall<'a>>,
+    tool_call_id: Option<Str<'a>>,
+    reasoning_content: Option<Member>,
+    reasoning: Option<Member>,
+    reasoning_details: Option<Member>,
+}
+
+fn message<'a>(cursor: &mut Cursor<'a>) -> Result<Message<'a>, RequestError> {
+    expect(cursor, &[Kind::Object], "messages[]", "an object")?;
+    let mut fields = Fields::default();
+    let span = cursor.members(|cursor, member| fields.read(cursor, member))?;
+    let Fields { mut tool_calls, legacy, .. } = fields;
+    tool_calls.extend(legacy);
+    Ok(Message {
+        span,
+        role: fields.role.ok_or(RequestError::Missing { member: "messages[].role" })?,
+        content: fields.content,
+        name: fields.name,
+        refusal: fields.refusal,
+        tool_calls,
+        tool_call_id: fields.tool_call_id,
+        reasoning_content: fields.reasoning_content,
+        reasoning: fields.reasoning,
+        reasoning_details: fields.reasoning_details,
+        cache_marks: fields.content_marks + usize::from(fields.own_mark),
+    })
+}
+
+impl<'a> Fields<'a> {
+    fn read(&mut self, cursor: &mut Cursor<'a>, key: Key<'a>) -> Result<(), RequestError> {
+        match &*key.key.unescape() {
+            "role" => self.role = text(cursor)?.map(read_role),
+            "content" => (self.content, self.content_marks) = content(cursor)?,
+            "name" => self.name = text(cursor)?,
+            "refusal" => self.refusal = text(cursor)?,
+            "tool_calls" => self.tool_calls = calls(cursor)?,
+            "function_call" => self.legacy = legacy(cursor)?,
+            "tool_call_id" => self.tool_call_id = text(cursor)?,
+            "reasoning_content" => self.reasoning_content = not_null(cursor, key.span)?,
+            "reasoning" => self.reasoning = not_null(cursor, key.span)?,
+            "reasoning_details" => self.reasoning_details = not_null(cursor, key.span)?,
+            "cache_control" | "prompt_cache_breakpoint" => {
+                self.own_mark = cursor.peek()? != Kind::Null;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn not_null(cursor: &mut Cursor<'_>, key: Span) -> Result<Option<Member>, Error> {
+    let kind = cursor.peek()?;
+    let value = cursor.skip_value()?;
+    let member = Span::new(key.start, value.end);
+    Ok((kind != Kind::Null).then_some(Member { value, member }))
+}
+
+fn read_role(role: Str<'_>) -> Role {
+    match &*role.unescape() {
+        "system" => Role::System,
+        "developer" => Role::Developer,
+        "user" => Role::User,
+        "assistant" => Role::Assistant,
+        "tool" => Role::Tool,
+        "function" => Role::Function,
+        _ => Role::Other,
+    }
+}
+
+/// The content, and how many of its parts carry a cache mark.
+fn content<'a>(cursor: &mut Cursor<'a>) -> Result<(Content<'a>, usize), RequestError> {
+    const ALLOWED: &str = "a string, null or a list of parts";
+    let kinds = [Kind::String, Kind::Array, Kind::Null];
+    expect(cursor, &kinds, "messages[].content", ALLOWED)?;
+    match cursor.peek()? {
+        Kind::String => {
+            let (text, span) = cursor.string()?;
+            Ok((Content::Text(text, span), 0))
+        }
+        Kind::Null => Ok((Content::Null(cursor.skip_value()?), 0)),
+        _ => {
+            // Most lists have one part or two; the default growth would make room for four.
+            let (mut parts, mut marks) = (Vec::with_capacity(2), 0);
+            let span = cursor.elements(|cursor| {
+                let (part, marked) = part(cursor)?;
+                parts.push(part);
+                marks += usize::from(marked);
+                Ok::<_, Error>(())
+            })?;
+            Ok((Content::Parts { span, parts }, marks))
+        }
+    }
+}
+
+/// A part, and whether it carries a cache mark.
+fn part<'a>(cursor: &mut Cursor<'a>) -> Result<(Part<'a>, bool), Error> {
+    if cursor.peek()? != Kind::Object {
+        let span = cursor.skip_value()?;
+        return Ok((Part { span, kind: PartKind::Other(Str::default()) }, false));
+    }
+    let (mut kind, mut said, mut refusal) = (Str::default(), None, None);
+    let mut marked = false;
+    let span = cursor.members(|cursor, member| {
+        match &*member.key.unescape() {
+            "type" => kind = text(cursor)?.unwrap_or_default(),
+            "text" => said = cursor.string_or_skip()?,
+            "refusal" => refusal = text(cursor)?,
+            "cache_control" | "prompt_cache_breakpoint" => marked |= cursor.peek()? != Kind::Null,
+            _ => {}
+        }
+        Ok::<_, Error>(())
+    })?;
+    let kind = match (&*kind.unescape(), said, refusal) {
+        ("text", Some((text, span)), _) => PartKind::Text(text, span),
+        ("refusal", _, Some(refusal)) => PartKind::Refusal(refusal),
+        ("image_url", ..) => PartKind::Image,
+        ("file", ..) => PartKind::File,
+        ("input_audio", ..) => PartKind::Audio,
+        _ => PartKind::Other(kind),
+    };
+    Ok((Part { span, kind }, marked))
+}
+
+fn calls<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<ToolCall<'a>>, Error> {
+    let mut calls = Vec::new();
+    if cursor.peek()? == Kind::Array {
+        cursor.elements(|cursor| {
+            if cursor.peek()? == Kind::Object {
+                calls.push(call(cursor)?);
+            }
+            Ok::<_, Error>(())
+        })?;
+    }
+    Ok(calls)
+}
+
+fn call<'a>(cursor: &mut Cursor<'a>) -> Result<ToolCall<'a>, Error> {
+    let (mut id, mut inner, mut kind) = (Str::default(), None, ToolCallKind::Function);
+    let span = cursor.members(|cursor, member| {
+        match &*member.key.unescape() {
+            "id" => id = text(cursor)?.unwrap_or_default(),
+            "function" => inner = named(cursor)?.or(inner),
+            "custom" => {
+                if let Some(custom) = named(cursor)? {
+                    (inner, kind) = (Some(custom), ToolCallKind::Custom);
+                }
+            }
+            _ => {}
+        }
+        Ok::<_, Error>(())
+    })?;
+    let (name, arguments) = inner.unwrap_or_default();
+    Ok(ToolCall { span, id, name, arguments, kind })
+}
+
+fn legacy<'a>(cursor: &mut Cursor<'a>) -> Result<Option<ToolCall<'a>>, Error> {
+    let span = cursor.clone().skip_value()?;
+    let named = named(cursor)?;
+    Ok(named.map(|(name, arguments)| {
+        let (id, kind) = (Str::default(), ToolCallKind::Legacy);
+        ToolCall { span, id, name, arguments, kind }
+    }))
+}
+
+/// The `name` and `arguments` (or `input`) of an object.
+fn named<'a>(cursor: &mut Cursor<'a>) -> Result<Option<(Str<'a>, Str<'a>)>, Error> {
+    if cursor.peek()? != Kind::Object {
+        cursor.skip_value()?;
+        return Ok(None);
+    }
+    let mut found = (Str::default(), Str::default());
+    cursor.members(|cursor, member| {
+        match &*member.key.unescape() {
+            "name" => found.0 = text(cursor)?.unwrap_or_default(),
+            "arguments" | "input" => found.1 = text(cursor)?.unwrap_or_default(),
+            _ => {}
+        }
+        Ok::<_, Error>(())
+    })?;
+    Ok(Some(found))
+}

@@ -1,0 +1,93 @@
+//! What a request says of thinking: every dialect has its own member for it.
+
+use super::{members::not_null, text};
+use crate::json::{Cursor, Error, Kind, Span, Str};
+
+/// What a request says of thinking.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Thinking<'a> {
+    /// `reasoning_effort` (OpenAI, Groq, xAI), or `reasoning.effort` (OpenRouter).
+    pub effort: Option<Str<'a>>,
+    /// A budget in tokens: `thinking.budget_tokens` or `reasoning.max_tokens`.
+    pub budget: Option<u64>,
+    /// The value of `thinking` (DeepSeek, z.ai, Anthropic's layer), unless null.
+    pub thinking: Option<Span>,
+    /// The value of `reasoning` (OpenRouter), unless null.
+    pub reasoning: Option<Span>,
+    /// The last switch that stands in the request: `thinking.type`, `reasoning.enabled`,
+    /// `enable_thinking` (Qwen), also within `chat_template_kwargs` (vLLM).
+    switch: Option<bool>,
+}
+
+/// Whether a request asks for thinking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// It does not say: the model's default holds, which is on for many.
+    Default,
+    /// It asks for thinking.
+    On,
+    /// It asks for none.
+    Off,
+}
+
+impl<'a> Thinking<'a> {
+    /// Whether the request asks for thinking. A switch goes before an effort, an effort before a
+    /// budget.
+    #[must_use]
+    pub fn asked(&self) -> Asked {
+        match (self.switch, self.effort, self.budget) {
+            (Some(true), ..) => Asked::On,
+            (Some(false), ..) => Asked::Off,
+            (None, Some(effort), _) if effort == "none" => Asked::Off,
+            (None, Some(_), _) => Asked::On,
+            (None, None, Some(0)) => Asked::Off,
+            (None, None, Some(_)) => Asked::On,
+            // OpenRouter: `reasoning: {}` turns it on with the default effort.
+            (None, None, None) if self.reasoning.is_some() => Asked::On,
+            (None, None, None) => Asked::Default,
+        }
+    }
+
+    /// Reads the top-level member `key`, if it is about thinking.
+    pub(super) fn read(&mut self, key: &str, cursor: &mut Cursor<'a>) -> Result<(), Error> {
+        match key {
+            "reasoning_effort" => self.effort = text(cursor)?.or(self.effort),
+            "enable_thinking" => self.switch = cursor.bool_or_skip()?.or(self.switch),
+            "thinking" => {
+                self.thinking = not_null(&mut cursor.clone())?;
+                self.read_object(cursor)?;
+            }
+            "reasoning" => {
+                self.reasoning = not_null(&mut cursor.clone())?;
+                self.read_object(cursor)?;
+            }
+            "chat_template_kwargs" => self.read_object(cursor)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn read_object(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Error> {
+        if cursor.peek()? != Kind::Object {
+            return Ok(());
+        }
+        cursor.members(|cursor, member| {
+            match &*member.key.unescape() {
+                "type" => {
+                    let kind = text(cursor)?;
+                    self.switch = kind.map(|kind| kind != "disabled").or(self.switch);
+                }
+                "enabled" | "enable_thinking" | "thinking" => {
+                    self.switch = cursor.bool_or_skip()?.or(self.switch);
+                }
+                "effort" => self.effort = text(cursor)?.or(self.effort),
+                "budget_tokens" | "max_tokens" => {
+                    self.budget = cursor.uint_or_skip()?.or(self.budget);
+                }
+                _ => {}
+            }
+            Ok::<_, Error>(())
+        })?;
+        Ok(())
+    }
+}

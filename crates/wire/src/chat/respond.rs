@@ -1,0 +1,244 @@
+//! Writing responses: the chunks of a stream, whole completions, messages, and received chunks
+//! with another id or other call indexes.
+//!
+//! The writers append to a buffer and keep no state; that a stream is valid (the role first, one
+//! finish reason, one `[DONE]`) is for the caller. Values given as JSON are written as they are.
+
+mod rewrite;
+#[cfg(test)]
+mod tests;
+
+pub use rewrite::{Place, Rewrite, write_reindexed, write_rewritten, write_with_id};
+
+use super::{
+    message::{Call, Finish, Message},
+    usage::Usage,
+};
+use crate::{json::write_str, sse::write_event};
+
+/// What every chunk of a stream says alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Head<'a> {
+    /// `id`
+    pub id: &'a str,
+    /// `created`, in seconds since 1970.
+    pub created: u64,
+    /// `model`
+    pub model: &'a str,
+}
+
+/// The first chunk: the role, and no text yet.
+pub fn write_role(out: &mut Vec<u8>, head: Head<'_>) {
+    write_delta(out, head, r#"{"role":"assistant","content":""}"#);
+}
+
+/// A chunk with more text.
+pub fn write_text(out: &mut Vec<u8>, head: Head<'_>, text: &str) {
+    write_member(out, head, "content", text);
+}
+
+/// A chunk with more of a refusal.
+pub fn write_refusal(out: &mut Vec<u8>, head: Head<'_>, text: &str) {
+    write_member(out, head, "refusal", text);
+}
+
+/// A chunk with more reasoning, in the member that the dialect has for it: `reasoning_content` or
+/// `reasoning`.
+pub fn write_reasoning(out: &mut Vec<u8>, head: Head<'_>, member: &str, text: &str) {
+    write_member(out, head, member, text);
+}
+
+/// A chunk with a list of `reasoning_details`, each given as JSON.
+pub fn write_reasoning_details<D: AsRef<[u8]>>(out: &mut Vec<u8>, head: Head<'_>, details: &[D]) {
+    let list = details.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(b",".as_slice());
+    let data = chunk(head, |data| {
+        data.extend_from_slice(br#"{"reasoning_details":["#);
+        data.extend_from_slice(&list);
+        data.extend_from_slice(b"]}");
+    });
+    write_data(out, &data);
+}
+
+/// A chunk with a whole call, under an index of the stream it goes into.
+pub fn write_call(out: &mut Vec<u8>, head: Head<'_>, index: u32, call: &Call) {
+    let data = chunk(head, |data| {
+        data.extend_from_slice(format!(r#"{{"tool_calls":[{{"index":{index},"id":"#).as_bytes());
+        write_str(data, &call.id);
+        call.write_body(data);
+        data.extend_from_slice(b"]}");
+    });
+    write_data(out, &data);
+}
+
+/// A chunk that begins a function call: its id and name, and no arguments yet.
+pub fn write_call_start(out: &mut Vec<u8>, head: Head<'_>, index: u32, id: &str, name: &str) {
+    let data = chunk(head, |data| {
+        data.extend_from_slice(format!(r#"{{"tool_calls":[{{"index":{index},"id":"#).as_bytes());
+        write_str(data, id);
+        data.extend_from_slice(br#","type":"function","function":{"name":"#);
+        write_str(data, name);
+        data.extend_from_slice(br#","arguments":""}}]}"#);
+    });
+    write_data(out, &data);
+}
+
+/// A chunk with more of a function call's arguments.
+pub fn write_call_arguments(out: &mut Vec<u8>, head: Head<'_>, index: u32, piece: &str) {
+    let data = chunk(head, |data| {
+        let open = format!(r#"{{"tool_calls":[{{"index":{index},"function":{{"arguments":"#);
+        data.extend_from_slice(open.as_bytes());
+        write_str(data, piece);
+        data.extend_from_slice(b"}}]}");
+    });
+    write_data(out, &data);
+}
+
+/// A chunk with a `delta` given as JSON.
+pub fn write_delta(out: &mut Vec<u8>, head: Head<'_>, delta_json: &str) {
+    let data = chunk(head, |data| data.extend_from_slice(delta_json.as_bytes()));
+    write_data(out, &data);
+}
+
+/// The chunk with the finish reason.
+pub fn write_finish(out: &mut Vec<u8>, head: Head<'_>, finish: &Finish) {
+    let mut data = open(head, "chat.completion.chunk");
+    data.extend_from_slice(br#""choices":[{"index":0,"delta":{},"finish_reason":"#);
+    write_str(&mut data, finish.name());
+    data.extend_from_slice(b"}]}");
+    write_data(out, &data);
+}
+
+/// The chunk with the usage, and no choice.
+pub fn write_usage(out: &mut Vec<u8>, head: Head<'_>, usage: &Usage) {
+    let mut data = open(head, "chat.completion.chunk");
+    data.extend_from_slice(br#""choices":[],"usage":"#);
+    usage.write(&mut data);
+    data.push(b'}');
+    write_data(out, &data);
+}
+
+/// `[DONE]`
+pub fn write_done(out: &mut Vec<u8>) {
+    write_event(out, "", "[DONE]");
+}
+
+/// An error in the middle of a stream, the last of its data.
+pub fn write_error(out: &mut Vec<u8>, kind: &str, message: &str, code: Option<&str>) {
+    write_data(out, &error_body(kind, message, code));
+}
+
+/// An error body in OpenAI's shape, for an answer with an HTTP error status.
+#[must_use]
+pub fn error_body(kind: &str, message: &str, code: Option<&str>) -> Vec<u8> {
+    let mut out = br#"{"error":{"message":"#.to_vec();
+    write_str(&mut out, message);
+    out.extend_from_slice(br#","type":"#);
+    write_str(&mut out, kind);
+    out.extend_from_slice(br#","param":null,"code":"#);
+    match code {
+        Some(code) => write_str(&mut out, code),
+        None => out.extend_from_slice(b"null"),
+    }
+    out.extend_from_slice(b"}}");
+    out
+}
+
+/// A whole, non-streamed response.
+pub fn write_completion(out: &mut Vec<u8>, message: &Message) {
+    let head = Head { id: &message.id, created: message.created, model: &message.model };
+    out.extend_from_slice(&open(head, "chat.completion"));
+    out.extend_from_slice(br#""choices":[{"index":0,"message":{"role":"assistant","content":"#);
+    message.write_content(out);
+    message.write_refusal(out);
+    if !message.reasoning.is_empty() && message.parts.is_empty() {
+        out.extend_from_slice(br#","reasoning":"#);
+        write_str(out, &message.reasoning);
+    }
+    message.write_reasoning(out);
+    message.write_calls(out);
+    for (name, value) in &message.extra {
+        out.push(b',');
+        write_str(out, name);
+        out.push(b':');
+        out.extend_from_slice(value.as_bytes());
+    }
+    write_ends(out, message);
+    if message.usage.present {
+        out.extend_from_slice(br#","usage":"#);
+        message.usage.write(out);
+    }
+    out.push(b'}');
+}
+
+/// The end of the message, its choice and the list of choices.
+fn write_ends(out: &mut Vec<u8>, message: &Message) {
+    out.extend_from_slice(br#"},"finish_reason":"#);
+    match &message.finish {
+        Some(finish) => write_str(out, finish.name()),
+        None => out.extend_from_slice(b"null"),
+    }
+    if let Some(native) = &message.native_finish {
+        out.extend_from_slice(br#","native_finish_reason":"#);
+        write_str(out, native);
+    }
+    out.extend_from_slice(b"}]");
+}
+
+/// A message of a request with a plain text: `system`, `developer`, `user` or `assistant`.
+#[must_use]
+pub fn message(role: &str, text: &str) -> Vec<u8> {
+    let mut out = br#"{"role":"#.to_vec();
+    write_str(&mut out, role);
+    out.extend_from_slice(br#","content":"#);
+    write_str(&mut out, text);
+    out.push(b'}');
+    out
+}
+
+/// The message that answers a call.
+#[must_use]
+pub fn tool_message(call_id: &str, content: &str) -> Vec<u8> {
+    let mut out = br#"{"role":"tool","tool_call_id":"#.to_vec();
+    write_str(&mut out, call_id);
+    out.extend_from_slice(br#","content":"#);
+    write_str(&mut out, content);
+    out.push(b'}');
+    out
+}
+
+fn write_member(out: &mut Vec<u8>, head: Head<'_>, member: &str, text: &str) {
+    let data = chunk(head, |data| {
+        data.push(b'{');
+        write_str(data, member);
+        data.push(b':');
+        write_str(data, text);
+        data.push(b'}');
+    });
+    write_data(out, &data);
+}
+
+/// A chunk around a delta.
+fn chunk(head: Head<'_>, delta: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut data = open(head, "chat.completion.chunk");
+    data.extend_from_slice(br#""choices":[{"index":0,"delta":"#);
+    delta(&mut data);
+    data.extend_from_slice(br#","finish_reason":null}]}"#);
+    data
+}
+
+/// The beginning of a chunk or completion, up to the comma behind its head.
+fn open(head: Head<'_>, object: &str) -> Vec<u8> {
+    let mut data = br#"{"id":"#.to_vec();
+    write_str(&mut data, head.id);
+    let middle = format!(r#","object":"{object}","created":{},"model":"#, head.created);
+    data.extend_from_slice(middle.as_bytes());
+    write_str(&mut data, head.model);
+    data.push(b',');
+    data
+}
+
+/// Writes an event whose data was put together from text.
+fn write_data(out: &mut Vec<u8>, data: &[u8]) {
+    // Only text goes into `data`, cut at ASCII, so the check cannot fail.
+    write_event(out, "", std::str::from_utf8(data).unwrap_or_default());
+}

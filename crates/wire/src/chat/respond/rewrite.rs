@@ -1,0 +1,247 @@
+//! Received chunks, changed in place: what is not changed stays byte-identical.
+
+use crate::{
+    Splice,
+    chat::{
+        chunk::{CallDelta, read_call},
+        edit::cuts,
+    },
+    json::{Cursor, Error, Kind, Span, write_inner},
+    splice::quoted,
+    sse::{Decoder, data_span, write_event},
+};
+
+/// What to change in a chunk, apart from its calls. What it does not have is not added.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rewrite<'a> {
+    /// Another `id`.
+    pub id: Option<&'a str>,
+    /// Another `created`.
+    pub created: Option<u64>,
+    /// Another `model`.
+    pub model: Option<&'a str>,
+    /// JSON in the place of every `finish_reason`, such as `null`.
+    pub finish_reason: Option<&'a str>,
+    /// Text to put before the chunk's text, where that is not empty.
+    pub before_text: &'a str,
+}
+
+/// What becomes of a piece of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// It stays as it is.
+    Keep,
+    /// It gets this index, also where it had none.
+    At(u32),
+    /// It is taken out.
+    Out,
+}
+
+/// Appends a received chunk whose pieces of calls get other indexes or are taken out; all other
+/// bytes stay as they are. A frame without a chunk is appended unchanged. `raw` is the frame as
+/// received; only where its data is spread over several lines is it written anew. `place` is asked
+/// for every piece in order.
+///
+/// # Errors
+/// When the frame's data is not JSON.
+pub fn write_reindexed(
+    out: &mut Vec<u8>,
+    raw: &[u8],
+    place: impl FnMut(&CallDelta<'_>) -> Place,
+) -> Result<(), Error> {
+    write_rewritten(out, raw, &Rewrite::default(), place)
+}
+
+/// Appends a received chunk with another `id`, as [`write_reindexed`] does.
+///
+/// # Errors
+/// When the frame's data is not JSON.
+pub fn write_with_id(out: &mut Vec<u8>, raw: &[u8], id: &str) -> Result<(), Error> {
+    let rewrite = Rewrite { id: Some(id), ..Rewrite::default() };
+    write_rewritten(out, raw, &rewrite, |_| Place::Keep)
+}
+
+/// Appends a received chunk with all that is to be changed, as [`write_reindexed`] does.
+///
+/// # Errors
+/// When the frame's data is not JSON.
+pub fn write_rewritten(
+    out: &mut Vec<u8>,
+    raw: &[u8],
+    rewrite: &Rewrite<'_>,
+    place: impl FnMut(&CallDelta<'_>) -> Place,
+) -> Result<(), Error> {
+    if let Some(span) = data_span(raw) {
+        let data = raw.get(span.start..span.end).unwrap_or_default();
+        let changed = rewritten(data, rewrite, place)?;
+        out.extend_from_slice(raw.get(..span.start).unwrap_or_default());
+        out.extend_from_slice(changed.as_deref().unwrap_or(data));
+        out.extend_from_slice(raw.get(span.end..).unwrap_or_default());
+        return Ok(());
+    }
+    let mut decoder = Decoder::new(raw.len());
+    decoder.push(raw);
+    decoder.finish();
+    if let Some(Ok(frame)) = decoder.next()
+        && !frame.data.is_empty()
+        && let Some(changed) = rewritten(frame.data.as_bytes(), rewrite, place)?
+    {
+        // Only text was put into text.
+        write_event(out, frame.event, std::str::from_utf8(&changed).unwrap_or_default());
+        return Ok(());
+    }
+    out.extend_from_slice(raw);
+    Ok(())
+}
+
+/// The data with everything changed; `None` where there is nothing to change.
+fn rewritten(
+    data: &[u8],
+    rewrite: &Rewrite<'_>,
+    place: impl FnMut(&CallDelta<'_>) -> Place,
+) -> Result<Option<Vec<u8>>, Error> {
+    if data.trim_ascii().is_empty() || data.trim_ascii() == b"[DONE]" {
+        return Ok(None);
+    }
+    let mut cursor = Cursor::from_bytes(data)?;
+    let mut editor = Editor { rewrite, place, splice: Splice::new() };
+    editor.chunk(&mut cursor)?;
+    cursor.end()?;
+    if editor.splice.is_empty() {
+        return Ok(None);
+    }
+    // Every edit has a value of its own, so they do not overlap.
+    Ok(editor.splice.apply(data).ok())
+}
+
+/// Walks a chunk and notes the edits.
+struct Editor<'r, F> {
+    rewrite: &'r Rewrite<'r>,
+    place: F,
+    splice: Splice,
+}
+
+impl<F: FnMut(&CallDelta<'_>) -> Place> Editor<'_, F> {
+    fn chunk(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        let rewrite = self.rewrite;
+        cursor.members(|cursor, member| {
+            let value = match &*member.key.unescape() {
+                "id" => rewrite.id.map(quoted),
+                "model" => rewrite.model.map(quoted),
+                "created" => rewrite.created.map(|created| created.to_string().into_bytes()),
+                "choices" => return self.choices(cursor),
+                _ => None,
+            };
+            if let Some(value) = value {
+                self.splice.replace(cursor.skip_value()?, value);
+            }
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    fn choices(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        if cursor.peek()? != Kind::Array {
+            return Ok(());
+        }
+        cursor.elements(|cursor| {
+            if cursor.peek()? != Kind::Object {
+                return Ok(());
+            }
+            cursor.members(|cursor, member| match &*member.key.unescape() {
+                "delta" | "message" => self.delta(cursor),
+                "finish_reason" => {
+                    if let Some(json) = self.rewrite.finish_reason {
+                        self.splice.replace(cursor.skip_value()?, json);
+                    }
+                    Ok(())
+                }
+                _ => Ok(()),
+            })?;
+            Ok::<_, Error>(())
+        })?;
+        Ok(())
+    }
+
+    fn delta(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        if cursor.peek()? != Kind::Object {
+            return Ok(());
+        }
+        cursor.members(|cursor, member| match &*member.key.unescape() {
+            "content" => self.content(cursor),
+            "tool_calls" => self.calls(cursor, member.span),
+            _ => Ok(()),
+        })?;
+        Ok(())
+    }
+
+    fn content(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        let before = self.rewrite.before_text;
+        if let (Some((text, span)), false) = (cursor.string_or_skip()?, before.is_empty())
+            && !text.is_empty()
+        {
+            let mut inner = Vec::new();
+            write_inner(&mut inner, before);
+            self.splice.insert(span.start + 1, inner);
+        }
+        Ok(())
+    }
+
+    /// `key`: where the member's key stands.
+    fn calls(&mut self, cursor: &mut Cursor<'_>, key: Span) -> Result<(), Error> {
+        if cursor.peek()? != Kind::Array {
+            return Ok(());
+        }
+        let text = cursor.text();
+        let (mut gone, mut kept) = (Vec::new(), 0);
+        let list = cursor.elements(|cursor| {
+            if cursor.peek()? != Kind::Object {
+                kept += 1;
+                return Ok(());
+            }
+            let call = read_call(&mut cursor.clone())?;
+            let span = cursor.clone().skip_value()?;
+            match (self.place)(&call) {
+                Place::Out => {
+                    gone.push(span);
+                    cursor.skip_value()?;
+                    return Ok(());
+                }
+                Place::At(index) => set_index(&mut self.splice, cursor, index)?,
+                Place::Keep => {}
+            }
+            kept += 1;
+            Ok::<_, Error>(())
+        })?;
+        let gone = match (gone.is_empty(), kept) {
+            // Of a list whose last element goes, the member goes: clients trip over an empty one.
+            (false, 0) => vec![Span::new(key.start, list.end)],
+            _ => gone,
+        };
+        for cut in cuts(text.as_bytes(), &gone) {
+            self.splice.replace(cut, "");
+        }
+        Ok(())
+    }
+}
+
+/// Sets the index of the call object that comes next.
+fn set_index(edits: &mut Splice, cursor: &mut Cursor<'_>, index: u32) -> Result<(), Error> {
+    let mut old = Vec::new();
+    let mut any = false;
+    let span = cursor.members(|cursor, member| {
+        any = true;
+        if member.key == "index" {
+            old.push(cursor.skip_value()?);
+        }
+        Ok::<_, Error>(())
+    })?;
+    if old.is_empty() {
+        let comma = if any { "," } else { "" };
+        edits.insert(span.start + 1, format!(r#""index":{index}{comma}"#));
+    }
+    for old in old {
+        edits.replace(old, index.to_string());
+    }
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! Token counts, as the vendors report them, brought to one counting.
+//!
+//! `prompt_tokens` holds what was read from and written to the cache; here the three are apart.
+//! Reasoning is part of the output: xAI and Gemini's layer leave it out of `completion_tokens`, and
+//! only `total_tokens` shows it. It knows no prices; a cost is taken only where the vendor states
+//! it.
+
+mod cost;
+#[cfg(test)]
+mod tests;
+
+use crate::{
+    Tokens,
+    json::{Cursor, Error, Kind},
+};
+
+/// The usage of one response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// What the response reports, in softland's counting: `input` is uncached.
+    pub tokens: Tokens,
+    /// Tokens spent on reasoning; part of the output.
+    pub reasoning: u64,
+    /// What the vendor says it costs, in billionths of a US dollar: OpenRouter's `cost` (with the
+    /// inference that one's own key is billed for) or xAI's `cost_in_usd_ticks`.
+    pub cost_nano_usd: Option<u64>,
+    /// Whether usage was reported at all; if not, the counts are 0 and say nothing.
+    pub present: bool,
+}
+
+impl Usage {
+    /// Reads a `usage` object; `None` for any other value.
+    ///
+    /// # Errors
+    /// When it is not JSON.
+    pub fn read(cursor: &mut Cursor<'_>) -> Result<Option<Self>, Error> {
+        if cursor.peek()? != Kind::Object {
+            cursor.skip_value()?;
+            return Ok(None);
+        }
+        let mut report = Report::default();
+        cursor.members(|cursor, member| report.read(&member.key.unescape(), cursor))?;
+        Ok(Some(report.usage()))
+    }
+
+    /// Overrides what an earlier report said; a cost stays where the later one states none.
+    pub fn update(&mut self, later: &Self) {
+        let cost = later.cost_nano_usd.or(self.cost_nano_usd);
+        *self = Self { cost_nano_usd: cost, ..*later };
+    }
+
+    /// Appends the JSON object that OpenAI would send, with OpenRouter's `cost` where one is known.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let tokens = &self.tokens;
+        let prompt = tokens.input_total();
+        let written = tokens.cache_write_5m.saturating_add(tokens.cache_write_1h);
+        let text = format!(
+            concat!(
+                r#"{{"prompt_tokens":{},"completion_tokens":{},"total_tokens":{},"#,
+                r#""prompt_tokens_details":{{"cached_tokens":{},"cache_write_tokens":{}}},"#,
+                r#""completion_tokens_details":{{"reasoning_tokens":{}}}"#
+            ),
+            prompt,
+            tokens.output,
+            prompt.saturating_add(tokens.output),
+            tokens.cache_read,
+            written,
+            self.reasoning
+        );
+        out.extend_from_slice(text.as_bytes());
+        if let Some(nano) = self.cost_nano_usd {
+            out.extend_from_slice(br#","cost":"#);
+            out.extend_from_slice(cost::decimal(nano).as_bytes());
+        }
+        out.push(b'}');
+    }
+}
+
+/// One `usage` object as received: `None` where it does not say.
+#[derive(Debug, Default)]
+struct Report {
+    prompt: Option<u64>,
+    completion: Option<u64>,
+    total: Option<u64>,
+    cached: Option<u64>,
+    written: Option<u64>,
+    reasoning: Option<u64>,
+    hit: Option<u64>,
+    miss: Option<u64>,
+    cost: Option<u64>,
+    ticks: Option<u64>,
+    upstream_cost: Option<u64>,
+    own_key: bool,
+}
+
+impl Report {
+    fn read(&mut self, key: &str, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        let target = match key {
+            "prompt_tokens" => &mut self.prompt,
+            "completion_tokens" => &mut self.completion,
+            "total_tokens" => &mut self.total,
+            // At the top: Moonshot. The older names of writes: proxies before Anthropic.
+            "cached_tokens" | "cache_read_input_tokens" => &mut self.cached,
+            "cache_write_tokens" | "cache_creation_tokens" | "cache_creation_input_tokens" => {
+                &mut self.written
+            }
+            "reasoning_tokens" => &mut self.reasoning,
+            "prompt_cache_hit_tokens" => &mut self.hit,
+            "prompt_cache_miss_tokens" => &mut self.miss,
+            "cost_in_usd_ticks" => &mut self.ticks,
+            "cost" => return cost::read(cursor, &mut self.cost),
+            "upstream_inference_cost" => return cost::read(cursor, &mut self.upstream_cost),
+            "is_byok" => {
+                self.own_key = cursor.bool_or_skip()? == Some(true);
+                return Ok(());
+            }
+            "prompt_tokens_details" | "completion_tokens_details" | "cost_details" => {
+                return self.read_nested(cursor);
+            }
+            _ => return Ok(()),
+        };
+        *target = cursor.uint_or_skip()?.or(*target);
+        Ok(())
+    }
+
+    fn read_nested(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        if cursor.peek()? != Kind::Object {
+            return Ok(());
+        }
+        cursor.members(|cursor, member| match &*member.key.unescape() {
+            // Details know no details, whatever a hostile upstream nests.
+            "prompt_tokens_details" | "completion_tokens_details" | "cost_details" => Ok(()),
+            key => self.read(key, cursor),
+        })?;
+        Ok(())
+    }
+
+    fn usage(&self) -> Usage {
+        let read = self.cached.or(self.hit).unwrap_or(0);
+        let written = self.written.unwrap_or(0);
+        let from_cache = read.saturating_add(written);
+        let split = || self.miss.map(|miss| miss.saturating_add(from_cache));
+        let prompt = self.prompt.or_else(split).unwrap_or(0);
+        let completion = self.completion.unwrap_or(0);
+        // What the total has beyond its parts is reasoning that they leave out; or, where it is
+        // just what the cache was used for, the prompt leaves that out.
+        let beyond = self.total.map_or(0, |t| t.saturating_sub(prompt.saturating_add(completion)));
+        let apart = beyond > 0 && beyond == from_cache;
+        let input = if apart { prompt } else { prompt.saturating_sub(from_cache) };
+        let output = if apart { completion } else { completion.saturating_add(beyond) };
+        let tokens =
+            Tokens { input, output, cache_read: read, cache_write_5m: written, cache_write_1h: 0 };
+        let cost_nano_usd = self.cost_nano_usd();
+        Usage { tokens, reasoning: self.reasoning.unwrap_or(0), cost_nano_usd, present: true }
+    }
+
+    /// Under one's own key OpenRouter's `cost` is its fee alone; the vendor bills the inference
+    /// besides. Else the inference is part of the cost (both recorded or documented).
+    fn cost_nano_usd(&self) -> Option<u64> {
+        let upstream = if self.own_key { self.upstream_cost } else { None };
+        match (self.cost, upstream) {
+            (Some(cost), Some(upstream)) => Some(cost.saturating_add(upstream)),
+            (cost, upstream) => {
+                cost.or(upstream).or_else(|| self.ticks.map(|ticks| ticks.div_ceil(10)))
+            }
+        }
+    }
+}

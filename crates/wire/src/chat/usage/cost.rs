@@ -1,0 +1,58 @@
+//! Money as JSON writes it: US dollars in decimal or scientific notation, kept as whole billionths
+//! without going through floating point.
+
+use crate::json::{Cursor, Error, Kind};
+
+/// Decimals of a dollar that are kept.
+const DECIMALS: i64 = 9;
+
+/// Reads a number of dollars, or a string that holds one, into `cost`. Anything else, and negative
+/// amounts, change nothing.
+pub(super) fn read(cursor: &mut Cursor<'_>, cost: &mut Option<u64>) -> Result<(), Error> {
+    let kind = cursor.peek()?;
+    let raw = cursor.skip_value()?.of(cursor.text());
+    let number = match kind {
+        Kind::Number => raw,
+        Kind::String => raw.trim_matches('"'),
+        Kind::Object | Kind::Array | Kind::Bool | Kind::Null => return Ok(()),
+    };
+    *cost = nano(number).or(*cost);
+    Ok(())
+}
+
+/// The billionths in a decimal number, rounded half up. `None` for what is negative, no number or
+/// does not fit.
+pub(super) fn nano(number: &str) -> Option<u64> {
+    let (mantissa, exponent) = match number.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().ok()?),
+        None => (number, 0),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    if whole.is_empty() || !whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    // How many of the digits stand before the billionths' end.
+    let keep = i64::try_from(whole.len()).ok()?.checked_add(exponent)?.checked_add(DECIMALS)?;
+    let mut value: u64 = 0;
+    let mut round_up = false;
+    for (at, digit) in (0_i64..).zip(whole.bytes().chain(fraction.bytes())) {
+        if at >= keep {
+            round_up = at == keep && digit >= b'5';
+            break;
+        }
+        value = value.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
+    }
+    let digits = i64::try_from(whole.len().checked_add(fraction.len())?).ok()?;
+    if value > 0 && keep > digits {
+        let zeros = u32::try_from(keep - digits).ok()?;
+        value = value.checked_mul(10_u64.checked_pow(zeros)?)?;
+    }
+    value.checked_add(u64::from(round_up))
+}
+
+/// So many billionths of a dollar in dollars, without zeros at the end.
+pub(super) fn decimal(nano: u64) -> String {
+    let (whole, fraction) = (nano / 1_000_000_000, nano % 1_000_000_000);
+    let text = format!("{whole}.{fraction:09}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}

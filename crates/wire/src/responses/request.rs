@@ -1,0 +1,271 @@
+//! A request body, seen through spans into its original bytes.
+//!
+//! [`Request::scan`] reads the whole body once and notes where the things are that a governor
+//! needs; everything else is skipped untouched. It checks JSON and the shape of the members it
+//! knows, nothing more: whether the API would take the request is the API's business. Where a key
+//! stands twice, the last one wins, as in the provider's parser.
+
+mod items;
+mod members;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+pub use items::{Call, Content, Input, Item, ItemKind, Items, Output, Part, Role};
+pub use members::{
+    Conversation, Count, Flag, Include, Reasoning, Tool, ToolChoice, ToolChoiceKind, Tools,
+};
+
+use crate::json::{self, Cursor, Kind, Span, Str};
+
+/// A borrowed view of a Responses request.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    /// The whole body; every span points into it.
+    pub text: &'a str,
+    /// The body's object.
+    pub span: Span,
+    /// `model`
+    pub model: Str<'a>,
+    /// `stream`, false where absent.
+    pub stream: bool,
+    /// `background`, false where absent.
+    pub background: bool,
+    /// `store`, where it is said; the API's default is true.
+    pub store: Option<bool>,
+    /// `max_output_tokens`, where it is a whole number.
+    pub max_output_tokens: Option<Count>,
+    /// `max_tool_calls`: a limit of built-in tools only, never of the client's functions.
+    pub max_tool_calls: Option<Count>,
+    /// The value of `instructions`.
+    pub instructions: Option<Span>,
+    /// `tools`
+    pub tools: Option<Tools<'a>>,
+    /// `tool_choice`
+    pub tool_choice: Option<ToolChoice<'a>>,
+    /// `parallel_tool_calls`, where it is said. Changing it costs the prompt cache.
+    pub parallel_tool_calls: Option<Flag>,
+    /// `reasoning`
+    pub reasoning: Option<Reasoning<'a>>,
+    /// `include`
+    pub include: Option<Include>,
+    /// `previous_response_id` and the value's span: the history is the provider's.
+    pub previous_response_id: Option<(Str<'a>, Span)>,
+    /// `conversation`: the history is the provider's.
+    pub conversation: Option<Conversation<'a>>,
+    /// The value of `metadata`.
+    pub metadata: Option<Span>,
+    /// The value of `client_metadata`, where Codex says which session this is.
+    pub client_metadata: Option<Span>,
+    /// `user`
+    pub user: Option<Str<'a>>,
+    /// `prompt_cache_key`
+    pub prompt_cache_key: Option<Str<'a>>,
+    /// `text.format.type`: `text`, `json_object` or `json_schema`.
+    pub text_format: Option<Str<'a>>,
+    /// `input`
+    pub input: Input<'a>,
+    /// Every top-level member, in order.
+    pub members: Vec<Member<'a>>,
+}
+
+/// A top-level member, whatever it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member<'a> {
+    /// The key.
+    pub key: Str<'a>,
+    /// The value's span.
+    pub value: Span,
+}
+
+/// Why a body is not a request this module can view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// Not JSON.
+    Json(json::Error),
+    /// A member that must be there is not.
+    Missing {
+        /// The member's name.
+        member: &'static str,
+    },
+    /// A member has a shape that the API does not know.
+    Shape {
+        /// Which member.
+        member: &'static str,
+        /// What it may be.
+        allowed: &'static str,
+        /// Byte offset of its value in the body.
+        at: usize,
+    },
+}
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Json(error) => write!(f, "the request body is {error}"),
+            Self::Missing { member } => write!(f, "the request has no `{member}`"),
+            Self::Shape { member, allowed, at } => {
+                write!(f, "`{member}` at byte {at} of the request must be {allowed}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for RequestError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Json(error) => Some(error),
+            Self::Missing { .. } | Self::Shape { .. } => None,
+        }
+    }
+}
+
+impl From<json::Error> for RequestError {
+    fn from(error: json::Error) -> Self {
+        Self::Json(error)
+    }
+}
+
+impl<'a> Request<'a> {
+    /// Reads a request body.
+    ///
+    /// # Errors
+    /// When it is not JSON, has no `model` string, or its `input` is neither absent, a string nor a
+    /// list of objects.
+    pub fn scan(body: &'a [u8]) -> Result<Self, RequestError> {
+        let mut cursor = Cursor::from_bytes(body)?;
+        let mut found = Found::default();
+        let span = cursor.members(|cursor, member| found.read(cursor, member))?;
+        cursor.end()?;
+        Ok(Self {
+            text: cursor.text(),
+            span,
+            model: found.model.ok_or(RequestError::Missing { member: "model" })?,
+            stream: found.stream,
+            background: found.background,
+            store: found.store,
+            max_output_tokens: found.max_output_tokens,
+            max_tool_calls: found.max_tool_calls,
+            instructions: found.instructions,
+            tools: found.tools,
+            tool_choice: found.tool_choice,
+            parallel_tool_calls: found.parallel_tool_calls,
+            reasoning: found.reasoning,
+            include: found.include,
+            previous_response_id: found.previous_response_id,
+            conversation: found.conversation,
+            metadata: found.metadata,
+            client_metadata: found.client_metadata,
+            user: found.user,
+            prompt_cache_key: found.prompt_cache_key,
+            text_format: found.text_format,
+            input: found.input,
+            members: found.members,
+        })
+    }
+
+    /// Where the value of a top-level member stands; of the last one, where its key stands twice.
+    #[must_use]
+    pub fn member(&self, name: &str) -> Option<Span> {
+        self.members.iter().rev().find(|member| member.key.eq_str(name)).map(|member| member.value)
+    }
+
+    /// The items of `input`; none where it is absent or a string.
+    #[must_use]
+    pub fn items(&self) -> &[Item<'a>] {
+        match &self.input {
+            Input::Items(items) => &items.list,
+            Input::Absent(_) | Input::Text(..) => &[],
+        }
+    }
+}
+
+/// The top-level members read so far.
+#[derive(Default)]
+struct Found<'a> {
+    model: Option<Str<'a>>,
+    stream: bool,
+    background: bool,
+    store: Option<bool>,
+    max_output_tokens: Option<Count>,
+    max_tool_calls: Option<Count>,
+    instructions: Option<Span>,
+    tools: Option<Tools<'a>>,
+    tool_choice: Option<ToolChoice<'a>>,
+    parallel_tool_calls: Option<Flag>,
+    reasoning: Option<Reasoning<'a>>,
+    include: Option<Include>,
+    previous_response_id: Option<(Str<'a>, Span)>,
+    conversation: Option<Conversation<'a>>,
+    metadata: Option<Span>,
+    client_metadata: Option<Span>,
+    user: Option<Str<'a>>,
+    prompt_cache_key: Option<Str<'a>>,
+    text_format: Option<Str<'a>>,
+    input: Input<'a>,
+    members: Vec<Member<'a>>,
+}
+
+impl<'a> Found<'a> {
+    fn read(
+        &mut self,
+        cursor: &mut Cursor<'a>,
+        member: json::Member<'a>,
+    ) -> Result<(), RequestError> {
+        let value = match &*member.key.unescape() {
+            "input" => {
+                let (input, span) = items::input(cursor)?;
+                self.input = input;
+                span
+            }
+            "tools" => {
+                let (tools, span) = members::tools(cursor)?;
+                self.tools = tools;
+                span
+            }
+            name => {
+                let mut ahead = cursor.clone();
+                let present = ahead.peek()? != Kind::Null;
+                let span = ahead.skip_value()?;
+                self.read_member(name, cursor, present.then_some(span))?;
+                *cursor = ahead;
+                span
+            }
+        };
+        self.members.push(Member { key: member.key, value });
+        Ok(())
+    }
+
+    /// `value` is the span of the value ahead, unless that is `null`.
+    fn read_member(
+        &mut self,
+        name: &str,
+        cursor: &mut Cursor<'a>,
+        value: Option<Span>,
+    ) -> Result<(), RequestError> {
+        match name {
+            "model" => self.model = members::text(cursor)?,
+            "stream" => self.stream = cursor.bool_or_skip()? == Some(true),
+            "background" => self.background = cursor.bool_or_skip()? == Some(true),
+            "store" => self.store = cursor.bool_or_skip()?,
+            "max_output_tokens" => self.max_output_tokens = members::count(cursor, value)?,
+            "max_tool_calls" => self.max_tool_calls = members::count(cursor, value)?,
+            "instructions" => self.instructions = value,
+            "tool_choice" => self.tool_choice = members::tool_choice(cursor, value)?,
+            "parallel_tool_calls" => self.parallel_tool_calls = members::flag(cursor, value)?,
+            "reasoning" => self.reasoning = members::reasoning(cursor, value)?,
+            "include" => self.include = members::include(cursor, value)?,
+            "previous_response_id" => self.previous_response_id = cursor.string_or_skip()?,
+            "conversation" => self.conversation = members::conversation(cursor, value)?,
+            "metadata" => self.metadata = value,
+            "client_metadata" => self.client_metadata = value,
+            "user" => self.user = members::text(cursor)?,
+            "prompt_cache_key" => self.prompt_cache_key = members::text(cursor)?,
+            "text" => self.text_format = members::text_format(cursor)?,
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,335 @@
+//! The input of a request and its items.
+
+use super::RequestError;
+use crate::json::{Cursor, Error, Kind, Member, Span, Str};
+
+/// `input`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input<'a> {
+    /// No input. The span is that of a literal `null`, where one is written.
+    Absent(Option<Span>),
+    /// A string, the same as one user message, and its span with the quotes.
+    Text(Str<'a>, Span),
+    /// A list of items.
+    Items(Items<'a>),
+}
+
+impl Default for Input<'_> {
+    fn default() -> Self {
+        Self::Absent(None)
+    }
+}
+
+/// The items of an input.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Items<'a> {
+    /// The list's span.
+    pub span: Span,
+    /// The items, in order.
+    pub list: Vec<Item<'a>>,
+}
+
+/// One item of the input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item<'a> {
+    /// The item object's span.
+    pub span: Span,
+    /// `id`; empty where absent.
+    pub id: Str<'a>,
+    /// What it is.
+    pub kind: ItemKind<'a>,
+}
+
+/// What an item is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ItemKind<'a> {
+    /// `message`, or an item with a role and no type.
+    Message {
+        /// Who speaks.
+        role: Role,
+        /// What is said.
+        content: Content<'a>,
+        /// `phase`: `commentary` or `final_answer`, on the model's own messages.
+        phase: Option<Str<'a>>,
+    },
+    /// `function_call`; what it is called with is JSON text.
+    FunctionCall(Call<'a>),
+    /// `custom_tool_call`; what it is called with is any text.
+    CustomToolCall(Call<'a>),
+    /// `function_call_output`
+    FunctionCallOutput(Output<'a>),
+    /// `custom_tool_call_output`
+    CustomToolCallOutput(Output<'a>),
+    /// `reasoning`
+    Reasoning {
+        /// The value of `encrypted_content`, unless it is absent or `null`.
+        encrypted: Option<Span>,
+    },
+    /// `item_reference`, or an item with nothing but an id.
+    ItemReference,
+    /// `configuration_update`
+    ConfigurationUpdate,
+    /// `compaction`
+    Compaction,
+    /// A call of a built-in tool, run by the provider (`web_search_call`) or by the client
+    /// (`local_shell_call`).
+    ToolCall {
+        /// `type`
+        kind: Str<'a>,
+        /// `call_id`; empty where absent.
+        call_id: Str<'a>,
+    },
+    /// The output of a built-in tool's call.
+    ToolOutput {
+        /// `type`
+        kind: Str<'a>,
+        /// What it answers, and its content where that is text.
+        output: Output<'a>,
+    },
+    /// Anything else.
+    Other {
+        /// `type`; empty where absent.
+        kind: Str<'a>,
+    },
+}
+
+/// A call of a client's tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call<'a> {
+    /// `call_id`; empty where absent.
+    pub call_id: Str<'a>,
+    /// `name`; empty where absent.
+    pub name: Str<'a>,
+    /// `namespace`, of a tool that stands in one.
+    pub namespace: Option<Str<'a>>,
+    /// `arguments` of a function, `input` of a custom tool; empty where absent.
+    pub arguments: Str<'a>,
+    /// The span of that value, quotes included; empty where absent.
+    pub span: Span,
+}
+
+/// What a call came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output<'a> {
+    /// The call it answers; empty where absent.
+    pub call_id: Str<'a>,
+    /// What the tool said.
+    pub content: Content<'a>,
+}
+
+/// The content of a message or of an output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content<'a> {
+    /// No content. The span is that of a literal `null`, where one is written.
+    Absent(Option<Span>),
+    /// Neither text nor parts, such as a computer's screenshot; the value's span.
+    Other(Span),
+    /// A string, and its span with the quotes.
+    Text(Str<'a>, Span),
+    /// A list of parts.
+    Parts {
+        /// The list's span.
+        span: Span,
+        /// The parts, in order.
+        parts: Vec<Part<'a>>,
+    },
+}
+
+/// One part of a content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part<'a> {
+    /// The part's span.
+    pub span: Span,
+    /// `type`; empty where absent.
+    pub kind: Str<'a>,
+    /// The text of an `input_text`, `output_text` or `text` part, and its span with the quotes.
+    pub text: Option<(Str<'a>, Span)>,
+}
+
+/// The role of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// `user`
+    User,
+    /// `assistant`
+    Assistant,
+    /// `system`
+    System,
+    /// `developer`
+    Developer,
+    /// A role this module does not know.
+    Other,
+}
+
+pub(super) fn input<'a>(cursor: &mut Cursor<'a>) -> Result<(Input<'a>, Span), RequestError> {
+    match cursor.peek()? {
+        Kind::Null => {
+            let span = cursor.skip_value()?;
+            Ok((Input::Absent(Some(span)), span))
+        }
+        Kind::String => {
+            let (text, span) = cursor.string()?;
+            Ok((Input::Text(text, span), span))
+        }
+        Kind::Array => {
+            let mut list = Vec::new();
+            let span = cursor.elements(|cursor| {
+                if cursor.peek()? != Kind::Object {
+                    return Err(shape(cursor, "input[]", "an object"));
+                }
+                list.push(item(cursor)?);
+                Ok::<_, RequestError>(())
+            })?;
+            Ok((Input::Items(Items { span, list }), span))
+        }
+        Kind::Object | Kind::Number | Kind::Bool => {
+            Err(shape(cursor, "input", "a string or a list of items"))
+        }
+    }
+}
+
+fn shape(cursor: &mut Cursor<'_>, member: &'static str, allowed: &'static str) -> RequestError {
+    match cursor.skip_value() {
+        Ok(span) => RequestError::Shape { member, allowed, at: span.start },
+        Err(error) => error.into(),
+    }
+}
+
+fn item<'a>(cursor: &mut Cursor<'a>) -> Result<Item<'a>, Error> {
+    let mut fields = Fields::default();
+    let span = cursor.members(|cursor, member| fields.read(cursor, member))?;
+    Ok(Item { span, id: fields.id, kind: fields.into_kind() })
+}
+
+/// An item's members, whatever its type: the type may come last.
+#[derive(Default)]
+struct Fields<'a> {
+    kind: Str<'a>,
+    id: Str<'a>,
+    role: Option<Role>,
+    phase: Option<Str<'a>>,
+    call_id: Str<'a>,
+    name: Str<'a>,
+    namespace: Option<Str<'a>>,
+    arguments: Option<(Str<'a>, Span)>,
+    input: Option<(Str<'a>, Span)>,
+    content: Option<Content<'a>>,
+    output: Option<Content<'a>>,
+    encrypted: Option<Span>,
+}
+
+impl<'a> Fields<'a> {
+    fn read(&mut self, cursor: &mut Cursor<'a>, member: Member<'a>) -> Result<(), Error> {
+        match &*member.key.unescape() {
+            "type" => self.kind = text(cursor)?.unwrap_or_default(),
+            "id" => self.id = text(cursor)?.unwrap_or_default(),
+            "role" => self.role = text(cursor)?.map(read_role),
+            "phase" => self.phase = text(cursor)?,
+            "call_id" => self.call_id = text(cursor)?.unwrap_or_default(),
+            "name" => self.name = text(cursor)?.unwrap_or_default(),
+            "namespace" => self.namespace = text(cursor)?,
+            "arguments" => self.arguments = cursor.string_or_skip()?,
+            "input" => self.input = cursor.string_or_skip()?,
+            "content" => self.content = Some(content(cursor)?),
+            "output" => self.output = Some(content(cursor)?),
+            "encrypted_content" => {
+                let present = cursor.peek()? != Kind::Null;
+                self.encrypted = Some(cursor.skip_value()?).filter(|_| present);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn into_kind(mut self) -> ItemKind<'a> {
+        let kind = self.kind;
+        match (&*kind.unescape(), self.role) {
+            ("message", role) => self.message(role.unwrap_or(Role::Other)),
+            ("", Some(role)) => self.message(role),
+            ("function_call", _) => ItemKind::FunctionCall(self.call(self.arguments)),
+            ("custom_tool_call", _) => ItemKind::CustomToolCall(self.call(self.input)),
+            ("function_call_output", _) => ItemKind::FunctionCallOutput(self.answer()),
+            ("custom_tool_call_output", _) => ItemKind::CustomToolCallOutput(self.answer()),
+            ("reasoning", _) => ItemKind::Reasoning { encrypted: self.encrypted },
+            ("item_reference", _) => ItemKind::ItemReference,
+            ("", None) if !self.id.is_empty() => ItemKind::ItemReference,
+            ("configuration_update", _) => ItemKind::ConfigurationUpdate,
+            ("compaction" | "compaction_summary", _) => ItemKind::Compaction,
+            (name, _) if name.ends_with("_call") => {
+                ItemKind::ToolCall { kind, call_id: self.call_id }
+            }
+            (name, _) if name.ends_with("_output") => {
+                ItemKind::ToolOutput { kind, output: self.answer() }
+            }
+            _ => ItemKind::Other { kind },
+        }
+    }
+
+    fn message(&mut self, role: Role) -> ItemKind<'a> {
+        let content = self.content.take().unwrap_or(Content::Absent(None));
+        ItemKind::Message { role, content, phase: self.phase }
+    }
+
+    fn call(&self, arguments: Option<(Str<'a>, Span)>) -> Call<'a> {
+        let (arguments, span) = arguments.unwrap_or_default();
+        let Self { call_id, name, namespace, .. } = *self;
+        Call { call_id, name, namespace, arguments, span }
+    }
+
+    fn answer(&mut self) -> Output<'a> {
+        let content = self.output.take().unwrap_or(Content::Absent(None));
+        Output { call_id: self.call_id, content }
+    }
+}
+
+fn text<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, Error> {
+    Ok(cursor.string_or_skip()?.map(|(text, _)| text))
+}
+
+fn read_role(role: Str<'_>) -> Role {
+    match &*role.unescape() {
+        "user" => Role::User,
+        "assistant" => Role::Assistant,
+        "system" => Role::System,
+        "developer" => Role::Developer,
+        _ => Role::Other,
+    }
+}
+
+fn content<'a>(cursor: &mut Cursor<'a>) -> Result<Content<'a>, Error> {
+    match cursor.peek()? {
+        Kind::String => {
+            let (text, span) = cursor.string()?;
+            Ok(Content::Text(text, span))
+        }
+        Kind::Array => {
+            // Most have one part; the default growth would make room for four.
+            let mut parts = Vec::with_capacity(1);
+            let span = cursor.elements(|cursor| {
+                parts.push(part(cursor)?);
+                Ok::<_, Error>(())
+            })?;
+            Ok(Content::Parts { span, parts })
+        }
+        Kind::Null => Ok(Content::Absent(Some(cursor.skip_value()?))),
+        Kind::Object | Kind::Number | Kind::Bool => Ok(Content::Other(cursor.skip_value()?)),
+    }
+}
+
+fn part<'a>(cursor: &mut Cursor<'a>) -> Result<Part<'a>, Error> {
+    if cursor.peek()? != Kind::Object {
+        let span = cursor.skip_value()?;
+        return Ok(Part { span, kind: Str::default(), text: None });
+    }
+    let (mut kind, mut text) = (Str::default(), None);
+    let span = cursor.members(|cursor, member| {
+        match &*member.key.unescape() {
+            "type" => kind = cursor.string_or_skip()?.unwrap_or_default().0,
+            "text" => text = cursor.string_or_skip()?,
+            _ => {}
+        }
+        Ok::<_, Error>(())
+    })?;
+    let is_text = matches!(&*kind.unescape(), "input_text" | "output_text" | "text");
+    Ok(Part { span, kind, text: text.filter(|_| is_text) })
+}

@@ -1,0 +1,263 @@
+//! The top-level members of a request, apart from its input.
+
+use crate::json::{Cursor, Error, Kind, Span, Str};
+
+/// A whole number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// The value.
+    pub value: u64,
+    /// The value's span.
+    pub span: Span,
+}
+
+/// A `true` or `false`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flag {
+    /// The value.
+    pub value: bool,
+    /// The value's span.
+    pub span: Span,
+}
+
+/// `tools`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tools<'a> {
+    /// The list's span.
+    pub span: Span,
+    /// The tools, in order.
+    pub list: Vec<Tool<'a>>,
+}
+
+/// One entry of `tools`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tool<'a> {
+    /// `type`: `function` and `custom` are the client's, `namespace` holds some, others are
+    /// built in. Empty where absent.
+    pub kind: Str<'a>,
+    /// `name`; empty where absent (built-in tools have none).
+    pub name: Str<'a>,
+    /// The entry's span.
+    pub span: Span,
+    /// The tools of a `namespace`; none for any other.
+    pub tools: Vec<Self>,
+}
+
+/// `tool_choice`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToolChoice<'a> {
+    /// Which tools may or must be called.
+    pub kind: ToolChoiceKind<'a>,
+    /// The value's span.
+    pub span: Span,
+}
+
+/// What a `tool_choice` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolChoiceKind<'a> {
+    /// `none`
+    None,
+    /// `auto`
+    Auto,
+    /// `required`
+    Required,
+    /// `function`, with its name.
+    Function(Str<'a>),
+    /// `custom`, with its name.
+    Custom(Str<'a>),
+    /// `allowed_tools`
+    AllowedTools {
+        /// `mode`: `auto` or `required`; empty where absent.
+        mode: Str<'a>,
+    },
+    /// `mcp`
+    Mcp,
+    /// A built-in tool, by its type.
+    Hosted(Str<'a>),
+    /// Neither one of the words above nor an object with a `type`.
+    Other,
+}
+
+/// `reasoning`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reasoning<'a> {
+    /// `effort`
+    pub effort: Option<Str<'a>>,
+    /// The value's span.
+    pub span: Span,
+}
+
+/// `include`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Include {
+    /// Whether `reasoning.encrypted_content` is asked for.
+    pub encrypted_reasoning: bool,
+    /// The value's span.
+    pub span: Span,
+}
+
+/// `conversation`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conversation<'a> {
+    /// Its id, given as a string or as the object's `id`.
+    pub id: Option<Str<'a>>,
+    /// The value's span.
+    pub span: Span,
+}
+
+/// How deep namespaces are read within one another; deeper ones are seen without their tools.
+const NAMESPACES: usize = 2;
+
+pub(super) fn text<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, Error> {
+    Ok(cursor.string_or_skip()?.map(|(text, _)| text))
+}
+
+pub(super) fn count(cursor: &mut Cursor<'_>, at: Option<Span>) -> Result<Option<Count>, Error> {
+    let value = cursor.uint_or_skip()?;
+    Ok(value.zip(at).map(|(value, span)| Count { value, span }))
+}
+
+pub(super) fn flag(cursor: &mut Cursor<'_>, at: Option<Span>) -> Result<Option<Flag>, Error> {
+    let value = cursor.bool_or_skip()?;
+    Ok(value.zip(at).map(|(value, span)| Flag { value, span }))
+}
+
+pub(super) fn tools<'a>(cursor: &mut Cursor<'a>) -> Result<(Option<Tools<'a>>, Span), Error> {
+    if cursor.peek()? != Kind::Array {
+        return Ok((None, cursor.skip_value()?));
+    }
+    let tools = tool_list(cursor, NAMESPACES)?;
+    let span = tools.span;
+    Ok((Some(tools), span))
+}
+
+fn tool_list<'a>(cursor: &mut Cursor<'a>, depth: usize) -> Result<Tools<'a>, Error> {
+    let mut list = Vec::new();
+    let span = cursor.elements(|cursor| {
+        if cursor.peek()? == Kind::Object {
+            list.push(tool(cursor, depth)?);
+        }
+        Ok::<_, Error>(())
+    })?;
+    Ok(Tools { span, list })
+}
+
+fn tool<'a>(cursor: &mut Cursor<'a>, depth: usize) -> Result<Tool<'a>, Error> {
+    let (mut kind, mut name) = (Str::default(), Str::default());
+    let mut tools = Vec::new();
+    let span = cursor.members(|cursor, member| {
+        match &*member.key.unescape() {
+            "type" => kind = text(cursor)?.unwrap_or_default(),
+            "name" => name = text(cursor)?.unwrap_or_default(),
+            "tools" if depth > 1 && cursor.peek()? == Kind::Array => {
+                tools = tool_list(cursor, depth - 1)?.list;
+            }
+            _ => {}
+        }
+        Ok::<_, Error>(())
+    })?;
+    if !kind.eq_str("namespace") {
+        tools.clear();
+    }
+    Ok(Tool { kind, name, span, tools })
+}
+
+pub(super) fn tool_choice<'a>(
+    cursor: &mut Cursor<'a>,
+    at: Option<Span>,
+) -> Result<Option<ToolChoice<'a>>, Error> {
+    let Some(span) = at else { return Ok(None) };
+    let kind = match cursor.peek()? {
+        Kind::String => match &*cursor.string()?.0.unescape() {
+            "none" => ToolChoiceKind::None,
+            "auto" => ToolChoiceKind::Auto,
+            "required" => ToolChoiceKind::Required,
+            _ => ToolChoiceKind::Other,
+        },
+        Kind::Object => choice_object(cursor)?,
+        _ => ToolChoiceKind::Other,
+    };
+    Ok(Some(ToolChoice { kind, span }))
+}
+
+fn choice_object<'a>(cursor: &mut Cursor<'a>) -> Result<ToolChoiceKind<'a>, Error> {
+    let (mut kind, mut name, mut mode) = (Str::default(), Str::default(), Str::default());
+    cursor.members(|cursor, member| {
+        let target = match &*member.key.unescape() {
+            "type" => &mut kind,
+            "name" => &mut name,
+            "mode" => &mut mode,
+            _ => return Ok(()),
+        };
+        *target = text(cursor)?.unwrap_or_default();
+        Ok::<_, Error>(())
+    })?;
+    Ok(match &*kind.unescape() {
+        "" => ToolChoiceKind::Other,
+        "function" => ToolChoiceKind::Function(name),
+        "custom" => ToolChoiceKind::Custom(name),
+        "allowed_tools" => ToolChoiceKind::AllowedTools { mode },
+        "mcp" => ToolChoiceKind::Mcp,
+        _ => ToolChoiceKind::Hosted(kind),
+    })
+}
+
+/// Reads the string member `name` of an object; of any other value, nothing.
+fn member_text<'a>(cursor: &mut Cursor<'a>, name: &str) -> Result<Option<Str<'a>>, Error> {
+    if cursor.peek()? != Kind::Object {
+        return Ok(None);
+    }
+    let mut found = None;
+    cursor.members(|cursor, member| {
+        if member.key.eq_str(name) {
+            found = text(cursor)?;
+        }
+        Ok::<_, Error>(())
+    })?;
+    Ok(found)
+}
+
+pub(super) fn reasoning<'a>(
+    cursor: &mut Cursor<'a>,
+    at: Option<Span>,
+) -> Result<Option<Reasoning<'a>>, Error> {
+    let effort = member_text(cursor, "effort")?;
+    Ok(at.map(|span| Reasoning { effort, span }))
+}
+
+pub(super) fn include(cursor: &mut Cursor<'_>, at: Option<Span>) -> Result<Option<Include>, Error> {
+    let mut encrypted_reasoning = false;
+    if cursor.peek()? == Kind::Array {
+        cursor.elements(|cursor| {
+            let word = text(cursor)?;
+            encrypted_reasoning |= word.is_some_and(|w| w.eq_str("reasoning.encrypted_content"));
+            Ok::<_, Error>(())
+        })?;
+    }
+    Ok(at.map(|span| Include { encrypted_reasoning, span }))
+}
+
+pub(super) fn conversation<'a>(
+    cursor: &mut Cursor<'a>,
+    at: Option<Span>,
+) -> Result<Option<Conversation<'a>>, Error> {
+    let id = match cursor.peek()? {
+        Kind::String => text(cursor)?,
+        _ => member_text(cursor, "id")?,
+    };
+    Ok(at.map(|span| Conversation { id, span }))
+}
+
+pub(super) fn text_format<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, Error> {
+    if cursor.peek()? != Kind::Object {
+        return Ok(None);
+    }
+    let mut found = None;
+    cursor.members(|cursor, member| {
+        if member.key.eq_str("format") {
+            found = member_text(cursor, "type")?;
+        }
+        Ok::<_, Error>(())
+    })?;
+    Ok(found)
+}

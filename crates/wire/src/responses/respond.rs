@@ -1,0 +1,226 @@
+//! Writing responses: the events of a stream, whole responses, received events renumbered, and
+//! input items of our own.
+//!
+//! The writers append to a buffer and keep no state but the running `sequence_number`, which each
+//! event takes and moves on; that a stream is valid (one head, items in order, one end) is for the
+//! caller. Values given as JSON are written as they are.
+
+mod items;
+mod renumber;
+#[cfg(test)]
+mod tests;
+mod whole;
+
+pub use items::{
+    custom_tool_call, custom_tool_call_output, function_call, function_call_output, message,
+};
+pub use renumber::{Renumber, write_renumbered};
+pub use whole::{Changes, EndOf, Head, changed, error_body, response};
+
+use super::{
+    response::{Failure, Status},
+    stream::{Channel, Phase},
+};
+use crate::{json::write_str, sse::write_event};
+
+/// `response.created` and `response.in_progress`, with a response object as JSON.
+pub fn write_head(out: &mut Vec<u8>, sequence: &mut u64, response_json: &str) {
+    write_response(out, sequence, Phase::Created, response_json);
+    write_response(out, sequence, Phase::InProgress, response_json);
+}
+
+/// The event that announces a phase of the response, with a response object as JSON.
+pub fn write_response(out: &mut Vec<u8>, sequence: &mut u64, phase: Phase, response_json: &str) {
+    write(out, sequence, phase.event(), |data| {
+        data.extend_from_slice(br#","response":"#);
+        data.extend_from_slice(response_json.as_bytes());
+    });
+}
+
+/// The last event: `response.completed`, `.incomplete` or `.failed`, by the status; what is none
+/// of the last two is completed.
+pub fn write_end(out: &mut Vec<u8>, sequence: &mut u64, status: &Status, response_json: &str) {
+    let phase = match status {
+        Status::Incomplete => Phase::Incomplete,
+        Status::Failed => Phase::Failed,
+        _ => Phase::Completed,
+    };
+    write_response(out, sequence, phase, response_json);
+}
+
+/// `response.output_item.added` with an item as JSON.
+pub fn write_item_added(out: &mut Vec<u8>, sequence: &mut u64, index: u32, item_json: &[u8]) {
+    write_item(out, sequence, "response.output_item.added", index, item_json);
+}
+
+/// `response.output_item.done` with an item as JSON.
+pub fn write_item_done(out: &mut Vec<u8>, sequence: &mut u64, index: u32, item_json: &[u8]) {
+    write_item(out, sequence, "response.output_item.done", index, item_json);
+}
+
+/// The beginning of a message of one text: the item, then its part.
+pub fn write_text_start(out: &mut Vec<u8>, sequence: &mut u64, index: u32, id: &str) {
+    write_item_added(out, sequence, index, &items::text_message(id, "in_progress", None));
+    write_part(out, sequence, "response.content_part.added", index, id, "");
+}
+
+/// More of that text.
+pub fn write_text_delta(out: &mut Vec<u8>, sequence: &mut u64, index: u32, id: &str, text: &str) {
+    write_piece(out, sequence, Channel::Text, "delta", index, id, text);
+}
+
+/// The end of that message, with its whole text: the text, the part, the item.
+pub fn write_text_end(out: &mut Vec<u8>, sequence: &mut u64, index: u32, id: &str, text: &str) {
+    write_piece(out, sequence, Channel::Text, "done", index, id, text);
+    write_part(out, sequence, "response.content_part.done", index, id, text);
+    write_item_done(out, sequence, index, &items::text_message(id, "completed", Some(text)));
+}
+
+/// A whole message of one text.
+pub fn write_text_item(out: &mut Vec<u8>, sequence: &mut u64, index: u32, id: &str, text: &str) {
+    write_text_start(out, sequence, index, id);
+    write_text_delta(out, sequence, index, id, text);
+    write_text_end(out, sequence, index, id, text);
+}
+
+/// The message that [`write_text_item`] writes, as it stands in the response's `output`.
+#[must_use]
+pub fn text_item(id: &str, text: &str) -> Vec<u8> {
+    items::text_message(id, "completed", Some(text))
+}
+
+/// A whole `function_call`, its arguments in one piece.
+pub fn write_call_item(
+    out: &mut Vec<u8>,
+    sequence: &mut u64,
+    index: u32,
+    id: &str,
+    (call_id, name, arguments): (&str, &str, &str),
+) {
+    let begun = items::call(Some((id, "in_progress")), call_id, name, "");
+    write_item_added(out, sequence, index, &begun);
+    write_piece(out, sequence, Channel::Arguments, "delta", index, id, arguments);
+    write_piece(out, sequence, Channel::Arguments, "done", index, id, arguments);
+    write_item_done(out, sequence, index, &call_item(id, call_id, name, arguments));
+}
+
+/// The call that [`write_call_item`] writes, as it stands in the response's `output`.
+#[must_use]
+pub fn call_item(id: &str, call_id: &str, name: &str, arguments: &str) -> Vec<u8> {
+    items::call(Some((id, "completed")), call_id, name, arguments)
+}
+
+/// More of something: the `….delta` event of a channel.
+pub fn write_delta(
+    out: &mut Vec<u8>,
+    sequence: &mut u64,
+    channel: Channel,
+    (index, id): (u32, &str),
+    text: &str,
+) {
+    write_piece(out, sequence, channel, "delta", index, id, text);
+}
+
+/// An `error` event, in the flat shape of the vendor's SDKs. `response.failed` may follow.
+pub fn write_error(out: &mut Vec<u8>, sequence: &mut u64, failure: &Failure) {
+    write(out, sequence, "error", |data| {
+        data.extend_from_slice(br#","code":"#);
+        match [&failure.code, &failure.kind].into_iter().find(|word| !word.is_empty()) {
+            Some(code) => write_str(data, code),
+            None => data.extend_from_slice(b"null"),
+        }
+        data.extend_from_slice(br#","message":"#);
+        write_str(data, &failure.message);
+        data.extend_from_slice(br#","param":null"#);
+    });
+}
+
+fn write_item(out: &mut Vec<u8>, sequence: &mut u64, event: &str, index: u32, item_json: &[u8]) {
+    write(out, sequence, event, |data| {
+        data.extend_from_slice(format!(r#","output_index":{index},"item":"#).as_bytes());
+        data.extend_from_slice(item_json);
+    });
+}
+
+fn write_part(
+    out: &mut Vec<u8>,
+    sequence: &mut u64,
+    event: &str,
+    index: u32,
+    id: &str,
+    text: &str,
+) {
+    write(out, sequence, event, |data| {
+        place(data, index, id, true);
+        data.extend_from_slice(br#","part":"#);
+        items::text_part(data, text);
+    });
+}
+
+fn write_piece(
+    out: &mut Vec<u8>,
+    sequence: &mut u64,
+    channel: Channel,
+    step: &str,
+    index: u32,
+    id: &str,
+    text: &str,
+) {
+    let event = format!("response.{}.{step}", channel.name());
+    write(out, sequence, &event, |data| {
+        place(data, index, id, matches!(channel, Channel::Text | Channel::Refusal));
+        match channel {
+            Channel::Summary => data.extend_from_slice(br#","summary_index":0"#),
+            Channel::Reasoning => data.extend_from_slice(br#","content_index":0"#),
+            // Some clients insist on it.
+            Channel::Text => data.extend_from_slice(br#","logprobs":[]"#),
+            Channel::Refusal | Channel::Arguments | Channel::Input => {}
+        }
+        data.push(b',');
+        write_str(data, if step == "delta" { step } else { channel.member() });
+        data.push(b':');
+        write_str(data, text);
+    });
+}
+
+fn place(data: &mut Vec<u8>, index: u32, id: &str, content: bool) {
+    data.extend_from_slice(br#","item_id":"#);
+    write_str(data, id);
+    data.extend_from_slice(format!(r#","output_index":{index}"#).as_bytes());
+    if content {
+        data.extend_from_slice(br#","content_index":0"#);
+    }
+}
+
+/// Writes an event: its type, its number and what `members` adds.
+fn write(out: &mut Vec<u8>, sequence: &mut u64, event: &str, members: impl FnOnce(&mut Vec<u8>)) {
+    let mut data = format!(r#"{{"type":"{event}","sequence_number":{sequence}"#).into_bytes();
+    members(&mut data);
+    data.push(b'}');
+    *sequence = sequence.saturating_add(1);
+    // Only text goes into `data`, so the check fails for no text but that of a caller's own bytes.
+    write_event(out, event, std::str::from_utf8(&data).unwrap_or_default());
+}
+
+impl Channel {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Text => "output_text",
+            Self::Refusal => "refusal",
+            Self::Summary => "reasoning_summary_text",
+            Self::Reasoning => "reasoning_text",
+            Self::Arguments => "function_call_arguments",
+            Self::Input => "custom_tool_call_input",
+        }
+    }
+
+    /// The member that holds the whole in the `….done` event.
+    const fn member(self) -> &'static str {
+        match self {
+            Self::Text | Self::Summary | Self::Reasoning => "text",
+            Self::Refusal => "refusal",
+            Self::Arguments => "arguments",
+            Self::Input => "input",
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Items of our own: those of a response, and those that go into a request's input.
+
+use crate::{json::write_str, responses::request::Role};
+
+/// A message as an input item: `{"type":"message","role":…,"content":[…]}`. Developer's where the
+/// role is none that the API knows.
+#[must_use]
+pub fn message(role: Role, text: &str) -> Vec<u8> {
+    let (role, part) = match role {
+        Role::User => ("user", "input_text"),
+        Role::Assistant => ("assistant", "output_text"),
+        Role::System => ("system", "input_text"),
+        Role::Developer | Role::Other => ("developer", "input_text"),
+    };
+    let head =
+        format!(r#"{{"type":"message","role":"{role}","content":[{{"type":"{part}","text":"#);
+    let mut out = head.into_bytes();
+    write_str(&mut out, text);
+    out.extend_from_slice(b"}]}");
+    out
+}
+
+/// A `function_call` as an input item. `arguments` are JSON text.
+#[must_use]
+pub fn function_call(call_id: &str, name: &str, arguments: &str) -> Vec<u8> {
+    call(None, call_id, name, arguments)
+}
+
+/// A `custom_tool_call` as an input item.
+#[must_use]
+pub fn custom_tool_call(call_id: &str, name: &str, input: &str) -> Vec<u8> {
+    object("custom_tool_call", &[("call_id", call_id), ("name", name), ("input", input)])
+}
+
+/// The `function_call_output` of a call.
+#[must_use]
+pub fn function_call_output(call_id: &str, output: &str) -> Vec<u8> {
+    object("function_call_output", &[("call_id", call_id), ("output", output)])
+}
+
+/// The `custom_tool_call_output` of a call.
+#[must_use]
+pub fn custom_tool_call_output(call_id: &str, output: &str) -> Vec<u8> {
+    object("custom_tool_call_output", &[("call_id", call_id), ("output", output)])
+}
+
+/// A `function_call`, with its own id and status where it is part of a response.
+pub(super) fn call(
+    id_status: Option<(&str, &str)>,
+    call_id: &str,
+    name: &str,
+    arguments: &str,
+) -> Vec<u8> {
+    let mut members = Vec::with_capacity(5);
+    if let Some((id, status)) = id_status {
+        members.extend([("id", id), ("status", status)]);
+    }
+    members.extend([("call_id", call_id), ("name", name), ("arguments", arguments)]);
+    object("function_call", &members)
+}
+
+/// A message of a response: with one text part, or none yet.
+pub(super) fn text_message(id: &str, status: &str, text: Option<&str>) -> Vec<u8> {
+    let mut out = object("message", &[("id", id), ("status", status), ("role", "assistant")]);
+    out.pop();
+    out.extend_from_slice(br#","content":["#);
+    if let Some(text) = text {
+        text_part(&mut out, text);
+    }
+    out.extend_from_slice(b"]}");
+    out
+}
+
+/// An `output_text` part.
+pub(super) fn text_part(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(br#"{"type":"output_text","annotations":[],"logprobs":[],"text":"#);
+    write_str(out, text);
+    out.push(b'}');
+}
+
+fn object(kind: &str, members: &[(&str, &str)]) -> Vec<u8> {
+    let mut out = format!(r#"{{"type":"{kind}""#).into_bytes();
+    for (name, value) in members {
+        out.push(b',');
+        write_str(&mut out, name);
+        out.push(b':');
+        write_str(&mut out, value);
+    }
+    out.push(b'}');
+    out
+}

@@ -1,0 +1,119 @@
+//! Received events under other numbers and ids.
+
+use crate::{
+    Splice,
+    json::{Cursor, Error, Kind, Span},
+    splice::quoted,
+    sse::{Decoder, data_span, write_event},
+};
+
+/// What is put in the place of an event's numbers and ids; `None` leaves them as they are, and what
+/// an event does not have it does not get.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Renumber<'a> {
+    /// `sequence_number`
+    pub sequence_number: Option<u64>,
+    /// `output_index`
+    pub output_index: Option<u32>,
+    /// `item_id`, and the `id` of the event's `item`.
+    pub item_id: Option<&'a str>,
+    /// The `id` of the event's `response`.
+    pub response_id: Option<&'a str>,
+}
+
+/// Appends a received event with other numbers; all other bytes stay as they are. `raw` is the
+/// frame as received; only where its data is spread over several lines is it written anew.
+///
+/// # Errors
+/// When the frame's data is not a JSON object.
+pub fn write_renumbered(
+    out: &mut Vec<u8>,
+    raw: &[u8],
+    numbers: &Renumber<'_>,
+) -> Result<(), Error> {
+    let Some(span) = data_span(raw) else { return write_lines(out, raw, numbers) };
+    let data = raw.get(span.start..span.end).unwrap_or_default();
+    if data.is_empty() {
+        out.extend_from_slice(raw);
+        return Ok(());
+    }
+    out.extend_from_slice(raw.get(..span.start).unwrap_or_default());
+    out.extend_from_slice(&renumbered(data, numbers)?);
+    out.extend_from_slice(raw.get(span.end..).unwrap_or_default());
+    Ok(())
+}
+
+/// The case of several `data:` lines, or none.
+fn write_lines(out: &mut Vec<u8>, raw: &[u8], numbers: &Renumber<'_>) -> Result<(), Error> {
+    let mut decoder = Decoder::new(raw.len());
+    decoder.push(raw);
+    decoder.finish();
+    let Some(Ok(frame)) = decoder.next().filter(|f| f.as_ref().is_ok_and(|f| !f.data.is_empty()))
+    else {
+        out.extend_from_slice(raw);
+        return Ok(());
+    };
+    let data = renumbered(frame.data.as_bytes(), numbers)?;
+    // Numbers and quoted text were put into text, so the check cannot fail.
+    write_event(out, frame.event, std::str::from_utf8(&data).unwrap_or_default());
+    Ok(())
+}
+
+fn renumbered(data: &[u8], numbers: &Renumber<'_>) -> Result<Vec<u8>, Error> {
+    let mut cursor = Cursor::from_bytes(data)?;
+    let mut splice = Splice::new();
+    cursor.members(|cursor, member| {
+        match &*member.key.unescape() {
+            "sequence_number" => number(&mut splice, cursor, u64::MAX, numbers.sequence_number)?,
+            "output_index" => {
+                let index = numbers.output_index.map(u64::from);
+                number(&mut splice, cursor, u64::from(u32::MAX), index)?;
+            }
+            "item_id" => id(&mut splice, cursor, numbers.item_id)?,
+            "item" => member_id(&mut splice, cursor, numbers.item_id)?,
+            "response" => member_id(&mut splice, cursor, numbers.response_id)?,
+            _ => {}
+        }
+        Ok::<_, Error>(())
+    })?;
+    cursor.end()?;
+    // The spans are of this text and apart from one another, so there is no error to report.
+    Ok(splice.apply(data).unwrap_or_default())
+}
+
+/// Replaces what the reader of events takes for a number up to `limit`; anything else stays.
+fn number(
+    splice: &mut Splice,
+    cursor: &mut Cursor<'_>,
+    limit: u64,
+    with: Option<u64>,
+) -> Result<(), Error> {
+    let span: Span = cursor.clone().skip_value()?;
+    let old = cursor.uint_or_skip()?.filter(|old| *old <= limit);
+    if let (Some(_), Some(with)) = (old, with) {
+        splice.replace(span, with.to_string());
+    }
+    Ok(())
+}
+
+fn id(splice: &mut Splice, cursor: &mut Cursor<'_>, with: Option<&str>) -> Result<(), Error> {
+    if let (Some((_, span)), Some(with)) = (cursor.string_or_skip()?, with) {
+        splice.replace(span, quoted(with));
+    }
+    Ok(())
+}
+
+fn member_id(
+    splice: &mut Splice,
+    cursor: &mut Cursor<'_>,
+    with: Option<&str>,
+) -> Result<(), Error> {
+    if with.is_none() || cursor.peek()? != Kind::Object {
+        return Ok(());
+    }
+    cursor.members(|cursor, member| match &*member.key.unescape() {
+        "id" => id(splice, cursor, with),
+        _ => Ok(()),
+    })?;
+    Ok(())
+}

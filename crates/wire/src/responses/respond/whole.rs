@@ -1,0 +1,216 @@
+//! Response objects: of our own, and received ones with some members changed.
+
+use crate::{
+    Splice,
+    json::{Cursor, Error, Span, write_str},
+    responses::{
+        response::{Failure, Status},
+        usage::Usage,
+    },
+    splice::quoted,
+};
+
+/// What a response of our own says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Head<'a> {
+    /// The response's id.
+    pub id: &'a str,
+    /// The model that is said to answer.
+    pub model: &'a str,
+    /// In seconds since the epoch.
+    pub created_at: u64,
+    /// What the request went on from.
+    pub previous_response_id: Option<&'a str>,
+}
+
+/// What is changed in a response object; `None` leaves a member as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes<'a> {
+    /// Another id.
+    pub id: Option<&'a str>,
+    /// Another `previous_response_id`.
+    pub previous_response_id: Option<&'a str>,
+    /// Another status, which takes the details along: those of an incomplete response are the
+    /// reason given, of any other `null`; the error of a failed one is the failure given, of any
+    /// other `null`.
+    pub status: Option<EndOf<'a>>,
+    /// Another output: items as JSON, in order.
+    pub output: Option<&'a [&'a [u8]]>,
+    /// Another usage.
+    pub usage: Option<&'a Usage>,
+}
+
+/// How a response ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndOf<'a> {
+    /// `completed`
+    Completed,
+    /// `incomplete`, with its reason: `max_output_tokens` or `content_filter`.
+    Incomplete(&'a str),
+    /// `failed`, and why.
+    Failed(&'a Failure),
+    /// `in_progress`: it did not.
+    InProgress,
+}
+
+impl EndOf<'_> {
+    /// The status that goes with it.
+    #[must_use]
+    pub const fn status(self) -> Status {
+        match self {
+            Self::Completed => Status::Completed,
+            Self::Incomplete(_) => Status::Incomplete,
+            Self::Failed(_) => Status::Failed,
+            Self::InProgress => Status::InProgress,
+        }
+    }
+}
+
+/// A whole response object of our own, for a body or for an event. What the request set is given
+/// as the API's defaults: clients want the members to be there and read other ones.
+#[must_use]
+pub fn response(
+    head: &Head<'_>,
+    end: EndOf<'_>,
+    output: &[&[u8]],
+    usage: Option<&Usage>,
+) -> String {
+    let mut out = br#"{"id":"#.to_vec();
+    write_str(&mut out, head.id);
+    out.extend_from_slice(br#","object":"response","created_at":"#);
+    out.extend_from_slice(head.created_at.to_string().as_bytes());
+    let status = end.status();
+    for (name, value) in [
+        ("status", quoted(status.name())),
+        ("background", b"false".to_vec()),
+        ("error", failure(end)),
+        ("incomplete_details", details(end)),
+        ("instructions", b"null".to_vec()),
+        ("max_output_tokens", b"null".to_vec()),
+        ("model", quoted(head.model)),
+        ("output", list(output)),
+        ("parallel_tool_calls", b"true".to_vec()),
+        ("previous_response_id", head.previous_response_id.map_or_else(null, quoted)),
+        ("reasoning", br#"{"effort":null,"summary":null}"#.to_vec()),
+        ("store", b"false".to_vec()),
+        ("temperature", b"1.0".to_vec()),
+        ("text", br#"{"format":{"type":"text"}}"#.to_vec()),
+        ("tool_choice", br#""auto""#.to_vec()),
+        ("tools", b"[]".to_vec()),
+        ("top_p", b"1.0".to_vec()),
+        ("truncation", br#""disabled""#.to_vec()),
+        ("usage", usage.map_or_else(null, usage_json)),
+        ("user", null()),
+        ("metadata", b"{}".to_vec()),
+    ] {
+        out.push(b',');
+        write_str(&mut out, name);
+        out.push(b':');
+        out.extend_from_slice(&value);
+    }
+    out.push(b'}');
+    // Only text goes into it, so the check fails for no text but that of a caller's own bytes.
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// A received response object with some members changed; all others stay byte for byte. A member
+/// that was not there is added.
+///
+/// # Errors
+/// When `response_json` is not a JSON object.
+pub fn changed(response_json: &str, changes: &Changes<'_>) -> Result<String, Error> {
+    let mut cursor = Cursor::new(response_json);
+    let mut members: Vec<(String, Span)> = Vec::new();
+    let span = cursor.members(|cursor, member| {
+        members.push((member.key.unescape().into_owned(), cursor.skip_value()?));
+        Ok::<_, Error>(())
+    })?;
+    cursor.end()?;
+    let mut splice = Splice::new();
+    let mut added = members.is_empty();
+    for (name, value) in changes.members() {
+        let at = members.iter().rev().find(|(key, _)| key == name);
+        match at {
+            Some((_, span)) => splice.replace(*span, value),
+            None if added => {
+                added = false;
+                let member = [quoted(name), b":".to_vec(), value].concat();
+                splice.insert(span.end.saturating_sub(1), member);
+            }
+            None => splice.append_member(span, name, &value),
+        }
+    }
+    // The spans are of this text and apart from one another, so there is no error to report.
+    let bytes = splice.apply(response_json.as_bytes()).unwrap_or_default();
+    Ok(String::from_utf8(bytes).unwrap_or_default())
+}
+
+impl Changes<'_> {
+    fn members(&self) -> Vec<(&'static str, Vec<u8>)> {
+        let mut members = Vec::new();
+        members.extend(self.id.map(|id| ("id", quoted(id))));
+        let previous = self.previous_response_id.map(quoted);
+        members.extend(previous.map(|id| ("previous_response_id", id)));
+        if let Some(end) = self.status {
+            members.push(("status", quoted(end.status().name())));
+            members.push(("incomplete_details", details(end)));
+            members.push(("error", failure(end)));
+        }
+        members.extend(self.output.map(|output| ("output", list(output))));
+        members.extend(self.usage.map(|usage| ("usage", usage_json(usage))));
+        members
+    }
+}
+
+/// An error body, for an answer with an HTTP error status. `param` and `code` are `null` where
+/// they are empty.
+#[must_use]
+pub fn error_body(kind: &str, code: &str, param: &str, message: &str) -> Vec<u8> {
+    let mut out = br#"{"error":{"message":"#.to_vec();
+    write_str(&mut out, message);
+    out.extend_from_slice(br#","type":"#);
+    write_str(&mut out, kind);
+    for (name, value) in [("param", param), ("code", code)] {
+        out.push(b',');
+        write_str(&mut out, name);
+        out.push(b':');
+        out.extend_from_slice(&if value.is_empty() { null() } else { quoted(value) });
+    }
+    out.extend_from_slice(b"}}");
+    out
+}
+
+fn details(end: EndOf<'_>) -> Vec<u8> {
+    match end {
+        EndOf::Incomplete(reason) => {
+            [br#"{"reason":"#.to_vec(), quoted(reason), b"}".to_vec()].concat()
+        }
+        EndOf::Completed | EndOf::Failed(_) | EndOf::InProgress => null(),
+    }
+}
+
+fn failure(end: EndOf<'_>) -> Vec<u8> {
+    let EndOf::Failed(failure) = end else { return null() };
+    let code = if failure.code.is_empty() { &failure.kind } else { &failure.code };
+    let code = if code.is_empty() { "server_error" } else { code };
+    let mut out = br#"{"code":"#.to_vec();
+    write_str(&mut out, code);
+    out.extend_from_slice(br#","message":"#);
+    write_str(&mut out, &failure.message);
+    out.push(b'}');
+    out
+}
+
+fn list(items: &[&[u8]]) -> Vec<u8> {
+    [b"[".as_slice(), &items.join(b",".as_slice()), b"]"].concat()
+}
+
+fn usage_json(usage: &Usage) -> Vec<u8> {
+    let mut out = Vec::new();
+    usage.write(&mut out);
+    out
+}
+
+fn null() -> Vec<u8> {
+    b"null".to_vec()
+}

@@ -1,0 +1,294 @@
+//! One item of a response, and how it goes back.
+
+use crate::{
+    json::{Cursor, Error, Kind, Str, write_str},
+    responses::stream::{StreamItem, StreamItemKind},
+};
+
+/// One output item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputItem {
+    /// What it is.
+    pub kind: OutputKind,
+    /// `id`; empty where absent.
+    pub id: String,
+    /// The item as it goes back: a JSON object, byte for byte as received when it was done. Of an
+    /// item that was cut, what began, with what came of it.
+    pub raw: String,
+    /// Whether the item was received whole.
+    pub done: bool,
+    /// Whether its `status` is `completed`.
+    pub completed: bool,
+}
+
+/// What an output item is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OutputKind {
+    /// `message`
+    Message {
+        /// Its text: that of all parts, one after the other.
+        text: String,
+        /// Its refusal, where the model refused.
+        refusal: Option<String>,
+        /// `phase`: `commentary` or `final_answer`.
+        phase: Option<String>,
+    },
+    /// `function_call`, or with `custom` `custom_tool_call`. A call named `parallel`, which wraps
+    /// others, is kept as it is.
+    Call {
+        /// What the output must name.
+        call_id: String,
+        /// The tool's name.
+        name: String,
+        /// The tool's namespace, where it has one.
+        namespace: Option<String>,
+        /// The arguments: JSON text as received, or the input of a custom tool.
+        arguments: String,
+        /// Whether the call is whole: the item was done and is not said to be incomplete, and a
+        /// function's arguments are a JSON object that every parser takes. Half a call ends like a
+        /// whole one, with broken arguments (recorded). An incomplete call is never to be run.
+        complete: bool,
+        /// Whether it is a custom tool, which takes any text.
+        custom: bool,
+    },
+    /// `reasoning`
+    Reasoning {
+        /// The summary: its parts, an empty line between.
+        summary: String,
+        /// The reasoning itself, where the provider shows it.
+        text: String,
+        /// Whether it can be sent back without the provider having stored it.
+        encrypted: bool,
+    },
+    /// Any other item.
+    Other {
+        /// Its type.
+        kind: String,
+        /// `call_id`; empty where absent.
+        call_id: String,
+    },
+}
+
+/// The texts of an item, from its members or as they were streamed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Texts {
+    pub(super) text: String,
+    pub(super) refusal: Option<String>,
+    pub(super) summary: String,
+    pub(super) reasoning: String,
+}
+
+impl OutputItem {
+    /// The text of a message.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        match &self.kind {
+            OutputKind::Message { text, .. } => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Appends the item as it goes back to the API.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.raw.as_bytes());
+    }
+
+    /// An item received whole.
+    pub(super) fn whole(item: &StreamItem<'_>) -> Self {
+        let texts = match item.kind {
+            StreamItemKind::Message { .. } | StreamItemKind::Reasoning { .. } => {
+                Texts::read(item.raw)
+            }
+            StreamItemKind::Call { .. } | StreamItemKind::Other { .. } => Texts::default(),
+        };
+        let mut kind = begun(&item.kind, texts);
+        if let OutputKind::Call { arguments, complete, custom, .. } = &mut kind {
+            let cut = matches!(&*item.status.unescape(), "incomplete" | "failed");
+            *complete = !cut && (*custom || is_object(arguments));
+        }
+        Self {
+            kind,
+            id: owned(item.id),
+            raw: item.raw.to_owned(),
+            done: true,
+            completed: item.status == "completed",
+        }
+    }
+
+    /// An item that began and was cut, with what was streamed of it.
+    pub(super) fn cut(item: &StreamItem<'_>, texts: Texts, streamed: String) -> Self {
+        let raw = rewritten(item.raw, &item.kind, &texts, &streamed);
+        let mut kind = begun(&item.kind, texts);
+        if let OutputKind::Call { arguments, .. } = &mut kind
+            && !streamed.is_empty()
+        {
+            *arguments = streamed;
+        }
+        if let OutputKind::Reasoning { encrypted, .. } = &mut kind {
+            *encrypted = false;
+        }
+        Self { kind, id: owned(item.id), raw, done: false, completed: false }
+    }
+}
+
+fn begun(kind: &StreamItemKind<'_>, texts: Texts) -> OutputKind {
+    match *kind {
+        StreamItemKind::Message { phase } => OutputKind::Message {
+            text: texts.text,
+            refusal: texts.refusal,
+            phase: phase.map(owned),
+        },
+        StreamItemKind::Call { call_id, name, namespace, arguments, custom } => OutputKind::Call {
+            call_id: owned(call_id),
+            name: owned(name),
+            namespace: namespace.map(owned),
+            arguments: owned(arguments),
+            complete: false,
+            custom,
+        },
+        StreamItemKind::Reasoning { encrypted } => {
+            OutputKind::Reasoning { summary: texts.summary, text: texts.reasoning, encrypted }
+        }
+        StreamItemKind::Other { kind, call_id } => {
+            OutputKind::Other { kind: owned(kind), call_id: owned(call_id) }
+        }
+    }
+}
+
+impl Texts {
+    /// The texts of an item's `content` and `summary`.
+    fn read(raw: &str) -> Self {
+        let mut texts = Self::default();
+        // It was scanned before, so there is no error to report.
+        let _ = Cursor::new(raw).members(|cursor, member| {
+            let list = cursor.peek()? == Kind::Array;
+            match &*member.key.unescape() {
+                "content" | "summary" if list => {
+                    cursor.elements(|cursor| texts.read_part(cursor))?;
+                }
+                _ => {}
+            }
+            Ok::<_, Error>(())
+        });
+        texts
+    }
+
+    fn read_part(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        if cursor.peek()? != Kind::Object {
+            return Ok(());
+        }
+        let (mut kind, mut text) = (Str::default(), Str::default());
+        cursor.members(|cursor, member| {
+            let target = match &*member.key.unescape() {
+                "type" => &mut kind,
+                "text" | "refusal" => &mut text,
+                _ => return Ok(()),
+            };
+            *target = cursor.string_or_skip()?.unwrap_or_default().0;
+            Ok::<_, Error>(())
+        })?;
+        match &*kind.unescape() {
+            "output_text" => text.push_to(&mut self.text),
+            "refusal" => text.push_to(self.refusal.get_or_insert_default()),
+            "reasoning_text" => text.push_to(&mut self.reasoning),
+            "summary_text" => {
+                self.next_summary();
+                text.push_to(&mut self.summary);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Makes room for one more part of the summary.
+    pub(super) fn next_summary(&mut self) {
+        if !self.summary.is_empty() {
+            self.summary.push_str("\n\n");
+        }
+    }
+}
+
+/// The item as it began, with what was streamed in the place of what was empty then.
+fn rewritten(raw: &str, kind: &StreamItemKind<'_>, texts: &Texts, streamed: &str) -> String {
+    let mut set: Vec<(&str, Vec<u8>)> = Vec::new();
+    match kind {
+        StreamItemKind::Message { .. } => set.push(("content", content(texts))),
+        StreamItemKind::Call { custom, .. } if !streamed.is_empty() => {
+            set.push((if *custom { "input" } else { "arguments" }, string(streamed)));
+        }
+        StreamItemKind::Reasoning { .. } if !texts.summary.is_empty() => {
+            let part = part("summary_text", "text", &texts.summary);
+            set.push(("summary", [b"[".as_slice(), &part, b"]"].concat()));
+        }
+        _ => {}
+    }
+    set.push(("status", br#""incomplete""#.to_vec()));
+    let mut out = vec![b'{'];
+    let mut put = |name: &str, value: &[u8]| {
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        write_str(&mut out, name);
+        out.push(b':');
+        out.extend_from_slice(value);
+    };
+    // It was scanned before, so there is no error to report.
+    let _ = Cursor::new(raw).members(|cursor, member| {
+        let value = cursor.skip_value()?.of(raw);
+        let name = member.key.unescape();
+        // Only a reasoning that was done has the content that can go back.
+        let stale = name == "encrypted_content";
+        if !stale && !set.iter().any(|(key, _)| *key == name) {
+            put(&name, value.as_bytes());
+        }
+        Ok::<_, Error>(())
+    });
+    for (name, value) in &set {
+        put(name, value);
+    }
+    out.push(b'}');
+    // Only text went into it, so the check cannot fail.
+    String::from_utf8(out).unwrap_or_else(|_| raw.to_owned())
+}
+
+/// The content of a message that was cut.
+fn content(texts: &Texts) -> Vec<u8> {
+    let mut out = vec![b'['];
+    if !texts.text.is_empty() {
+        out.extend(part("output_text", "text", &texts.text));
+    }
+    if let Some(refusal) = &texts.refusal {
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        out.extend(part("refusal", "refusal", refusal));
+    }
+    out.push(b']');
+    out
+}
+
+fn part(kind: &str, member: &str, text: &str) -> Vec<u8> {
+    let mut out = format!(r#"{{"type":"{kind}","{member}":"#).into_bytes();
+    write_str(&mut out, text);
+    if kind == "output_text" {
+        out.extend_from_slice(br#","annotations":[]"#);
+    }
+    out.push(b'}');
+    out
+}
+
+fn string(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + 8);
+    write_str(&mut out, text);
+    out
+}
+
+/// Whether `arguments` are a JSON object to the strictest reader: what a tool is run with is parsed
+/// again, so this crate's own leniency will not do.
+fn is_object(arguments: &str) -> bool {
+    serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(arguments).is_ok()
+}
+
+fn owned(text: Str<'_>) -> String {
+    text.unescape().into_owned()
+}

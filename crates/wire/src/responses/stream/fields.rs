@@ -1,0 +1,318 @@
+//! The members of an event's data, collected in one pass and sorted out by type afterwards,
+//! because the type may come last.
+
+use super::{
+    Channel, Event, EventKind, Phase, Snapshot, StreamError, StreamItem, StreamItemKind, Usage,
+};
+use crate::json::{Cursor, Error, Kind, Member, Str};
+
+/// The members of an event's data.
+#[derive(Default)]
+pub(super) struct Fields<'a> {
+    kind: Option<Str<'a>>,
+    sequence_number: Option<u64>,
+    output_index: Option<u32>,
+    content_index: Option<u32>,
+    summary_index: Option<u32>,
+    delta: Option<Str<'a>>,
+    text: Option<Str<'a>>,
+    refusal: Option<Str<'a>>,
+    arguments: Option<Str<'a>>,
+    input: Option<Str<'a>>,
+    item: Option<StreamItem<'a>>,
+    part: Option<&'a str>,
+    response: Option<Box<Snapshot<'a>>>,
+    /// A nested `error`, and the flat members that stand in its place.
+    error: Option<StreamError<'a>>,
+    flat: StreamError<'a>,
+}
+
+impl<'a> Fields<'a> {
+    #[inline]
+    pub(super) fn read(
+        &mut self,
+        cursor: &mut Cursor<'a>,
+        member: Member<'a>,
+    ) -> Result<(), Error> {
+        match &*member.key.unescape() {
+            "type" => self.kind = text(cursor)?,
+            "delta" => self.delta = text(cursor)?,
+            "output_index" => self.output_index = index(cursor)?,
+            "content_index" => self.content_index = index(cursor)?,
+            "sequence_number" => self.sequence_number = cursor.uint_or_skip()?,
+            "summary_index" => self.summary_index = index(cursor)?,
+            "item" => self.item = object(cursor, stream_item)?,
+            "part" => self.part = object(cursor, |c| Ok(c.skip_value()?.of(c.text())))?,
+            "response" => self.response = object(cursor, snapshot)?,
+            "text" => self.text = text(cursor)?,
+            "refusal" => self.refusal = text(cursor)?,
+            "arguments" => self.arguments = text(cursor)?,
+            "input" => self.input = text(cursor)?,
+            "error" => self.error = object(cursor, error)?,
+            "code" => self.flat.code = text(cursor)?.unwrap_or_default(),
+            "message" => self.flat.message = text(cursor)?.unwrap_or_default(),
+            "param" => self.flat.param = text(cursor)?.unwrap_or_default(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn into_event(self, name: &'a str) -> Event<'a> {
+        let kind = self.kind.or_else(|| Str::plain(name)).unwrap_or_default();
+        let Self { sequence_number, output_index, .. } = self;
+        let known = self.into_kind(&kind.unescape(), kind);
+        Event { sequence_number, output_index, kind: known.unwrap_or(EventKind::Unknown { kind }) }
+    }
+
+    /// `None` where a known event lacks what it must hold, or the event is not known.
+    #[inline]
+    fn into_kind(self, name: &str, kind: Str<'a>) -> Option<EventKind<'a>> {
+        let Some(event) = name.strip_prefix("response.") else {
+            return match name {
+                "error" => Some(EventKind::Error(self.error.unwrap_or(self.flat))),
+                "ping" | "keepalive" => Some(EventKind::Ping),
+                _ => None,
+            };
+        };
+        if let Some(channel) = event.strip_suffix(".delta").and_then(Channel::named) {
+            let at = self.at(channel);
+            return self.delta.map(|text| EventKind::Delta { channel, at, text });
+        }
+        if let Some(channel) = event.strip_suffix(".done").and_then(Channel::named) {
+            let at = self.at(channel);
+            return self.whole(channel).map(|text| EventKind::Done { channel, at, text });
+        }
+        if let Some(phase) = Phase::named(event) {
+            return self.response.map(|response| EventKind::Response { phase, response });
+        }
+        let part_at = self.content_index.or(self.summary_index).unwrap_or_default();
+        match event {
+            "output_item.added" => self.item.map(EventKind::ItemAdded),
+            "output_item.done" => self.item.map(EventKind::ItemDone),
+            "content_part.added" | "reasoning_summary_part.added" => {
+                self.part.map(|raw| EventKind::PartAdded { at: part_at, raw })
+            }
+            "content_part.done" | "reasoning_summary_part.done" => {
+                self.part.map(|raw| EventKind::PartDone { at: part_at, raw })
+            }
+            "output_text.annotation.added" => Some(EventKind::Annotation),
+            _ => is_progress(event).then_some(EventKind::Progress { kind }),
+        }
+    }
+
+    fn at(&self, channel: Channel) -> u32 {
+        match channel {
+            Channel::Text | Channel::Refusal | Channel::Reasoning => self.content_index,
+            Channel::Summary => self.summary_index,
+            Channel::Arguments | Channel::Input => None,
+        }
+        .unwrap_or_default()
+    }
+
+    const fn whole(&self, channel: Channel) -> Option<Str<'a>> {
+        match channel {
+            Channel::Text | Channel::Summary | Channel::Reasoning => self.text,
+            Channel::Refusal => self.refusal,
+            Channel::Arguments => self.arguments,
+            Channel::Input => self.input,
+        }
+    }
+}
+
+impl Channel {
+    #[inline]
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "output_text" => Self::Text,
+            "function_call_arguments" => Self::Arguments,
+            "reasoning_summary_text" => Self::Summary,
+            "reasoning_text" => Self::Reasoning,
+            "custom_tool_call_input" => Self::Input,
+            "refusal" => Self::Refusal,
+            _ => return None,
+        })
+    }
+}
+
+impl Phase {
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "created" => Self::Created,
+            "queued" => Self::Queued,
+            "in_progress" => Self::InProgress,
+            "completed" => Self::Completed,
+            "incomplete" => Self::Incomplete,
+            "failed" => Self::Failed,
+            _ => return None,
+        })
+    }
+}
+
+/// The families of events about built-in tools, in the vendor's SDK types.
+fn is_progress(event: &str) -> bool {
+    const FAMILIES: [&str; 10] = [
+        "web_search_call",
+        "file_search_call",
+        "code_interpreter_call",
+        "code_interpreter_call_code",
+        "image_generation_call",
+        "mcp_call",
+        "mcp_call_arguments",
+        "mcp_list_tools",
+        "compaction",
+        "audio",
+    ];
+    let family = event.split_once('.').map_or(event, |(family, _)| family);
+    FAMILIES.contains(&family) || family.starts_with("shell_call_")
+}
+
+/// A string, or nothing where something else stands.
+#[inline]
+fn text<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, Error> {
+    Ok(cursor.string_or_skip()?.map(|(text, _)| text))
+}
+
+#[inline]
+fn index(cursor: &mut Cursor<'_>) -> Result<Option<u32>, Error> {
+    Ok(cursor.uint_or_skip()?.and_then(|index| u32::try_from(index).ok()))
+}
+
+/// An object read by `read`, or nothing where something else stands.
+#[inline]
+fn object<'a, T>(
+    cursor: &mut Cursor<'a>,
+    read: impl FnOnce(&mut Cursor<'a>) -> Result<T, Error>,
+) -> Result<Option<T>, Error> {
+    if cursor.peek()? == Kind::Object {
+        return read(cursor).map(Some);
+    }
+    cursor.skip_value()?;
+    Ok(None)
+}
+
+/// Reads a response object.
+pub(in crate::responses) fn snapshot<'a>(
+    cursor: &mut Cursor<'a>,
+) -> Result<Box<Snapshot<'a>>, Error> {
+    let mut found = Box::<Snapshot<'a>>::default();
+    let whole = cursor.text();
+    let span = cursor.members(|cursor, member| {
+        match &*member.key.unescape() {
+            "id" => found.id = text(cursor)?.unwrap_or_default(),
+            "model" => found.model = text(cursor)?.unwrap_or_default(),
+            "status" => found.status = text(cursor)?,
+            "created_at" => found.created_at = cursor.uint_or_skip()?,
+            "incomplete_details" => found.incomplete_reason = object(cursor, reason)?.flatten(),
+            "error" => found.error = object(cursor, error)?,
+            "usage" => found.usage = Usage::read(cursor)?,
+            "output" => {
+                let list = cursor.peek()? == Kind::Array;
+                let raw = cursor.skip_value()?.of(whole);
+                found.output = if list { raw } else { "" };
+            }
+            _ => {}
+        }
+        Ok::<_, Error>(())
+    })?;
+    found.raw = span.of(whole);
+    Ok(found)
+}
+
+fn reason<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, Error> {
+    let mut found = None;
+    cursor.members(|cursor, member| {
+        if member.key.eq_str("reason") {
+            found = text(cursor)?;
+        }
+        Ok::<_, Error>(())
+    })?;
+    Ok(found)
+}
+
+fn error<'a>(cursor: &mut Cursor<'a>) -> Result<StreamError<'a>, Error> {
+    let mut found = StreamError::default();
+    cursor.members(|cursor, member| {
+        let target = match &*member.key.unescape() {
+            "type" => &mut found.kind,
+            "code" => &mut found.code,
+            "message" => &mut found.message,
+            "param" => &mut found.param,
+            _ => return Ok(()),
+        };
+        *target = text(cursor)?.unwrap_or_default();
+        Ok::<_, Error>(())
+    })?;
+    Ok(found)
+}
+
+/// The members of an item that decide what it is.
+#[derive(Default)]
+struct ItemFields<'a> {
+    kind: Str<'a>,
+    id: Str<'a>,
+    status: Str<'a>,
+    phase: Option<Str<'a>>,
+    call_id: Str<'a>,
+    name: Str<'a>,
+    namespace: Option<Str<'a>>,
+    arguments: Str<'a>,
+    input: Str<'a>,
+    encrypted: bool,
+}
+
+/// Reads an output item.
+pub(in crate::responses) fn stream_item<'a>(
+    cursor: &mut Cursor<'a>,
+) -> Result<StreamItem<'a>, Error> {
+    let mut fields = ItemFields::default();
+    let whole = cursor.text();
+    let span = cursor.members(|cursor, member| {
+        let target = match &*member.key.unescape() {
+            "type" => &mut fields.kind,
+            "id" => &mut fields.id,
+            "status" => &mut fields.status,
+            "call_id" => &mut fields.call_id,
+            "name" => &mut fields.name,
+            "arguments" => &mut fields.arguments,
+            "input" => &mut fields.input,
+            "phase" => {
+                fields.phase = text(cursor)?;
+                return Ok(());
+            }
+            "namespace" => {
+                fields.namespace = text(cursor)?;
+                return Ok(());
+            }
+            "encrypted_content" => {
+                fields.encrypted = text(cursor)?.is_some_and(|content| !content.is_empty());
+                return Ok(());
+            }
+            _ => return Ok(()),
+        };
+        *target = text(cursor)?.unwrap_or_default();
+        Ok::<_, Error>(())
+    })?;
+    let (id, status, raw) = (fields.id, fields.status, span.of(whole));
+    Ok(StreamItem { id, status, kind: fields.into_kind(), raw })
+}
+
+impl<'a> ItemFields<'a> {
+    fn into_kind(self) -> StreamItemKind<'a> {
+        let Self { kind, phase, call_id, name, namespace, .. } = self;
+        let call = |arguments, custom| StreamItemKind::Call {
+            call_id,
+            name,
+            namespace,
+            arguments,
+            custom,
+        };
+        match &*kind.unescape() {
+            "message" => StreamItemKind::Message { phase },
+            "function_call" => call(self.arguments, false),
+            "custom_tool_call" => call(self.input, true),
+            "reasoning" => StreamItemKind::Reasoning { encrypted: self.encrypted },
+            _ => StreamItemKind::Other { kind, call_id },
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Token counts, as the API reports them, brought to softland's counting.
+//!
+//! The API's `input_tokens` hold what was read from and written to the cache; [`Tokens::input`] is
+//! what is left. It knows no prices.
+
+use crate::{
+    Tokens,
+    json::{Cursor, Error, Kind},
+};
+
+/// The usage of one response; it comes with the terminal event only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// The tokens; cache writes are counted as written for five minutes, the API knows one kind.
+    pub tokens: Tokens,
+    /// `output_tokens_details.reasoning_tokens`; part of the output.
+    pub reasoning: u64,
+}
+
+impl Usage {
+    /// Reads a `usage` object; any other value says nothing.
+    ///
+    /// # Errors
+    /// When it is not JSON.
+    pub fn read(cursor: &mut Cursor<'_>) -> Result<Option<Self>, Error> {
+        if cursor.peek()? != Kind::Object {
+            cursor.skip_value()?;
+            return Ok(None);
+        }
+        let mut counts = Counts::default();
+        cursor.members(|cursor, member| match &*member.key.unescape() {
+            "input_tokens_details" | "output_tokens_details" => counts.read_details(cursor),
+            key => counts.read(key, cursor),
+        })?;
+        Ok(Some(counts.into_usage()))
+    }
+
+    /// Appends the JSON object that the API would send.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let tokens = &self.tokens;
+        let written = tokens.cache_write_5m.saturating_add(tokens.cache_write_1h);
+        let input = tokens.input_total();
+        let text = format!(
+            concat!(
+                r#"{{"input_tokens":{},"input_tokens_details":{{"cached_tokens":{},"#,
+                r#""cache_write_tokens":{}}},"output_tokens":{},"#,
+                r#""output_tokens_details":{{"reasoning_tokens":{}}},"total_tokens":{}}}"#
+            ),
+            input,
+            tokens.cache_read,
+            written,
+            tokens.output,
+            self.reasoning,
+            input.saturating_add(tokens.output)
+        );
+        out.extend_from_slice(text.as_bytes());
+    }
+}
+
+/// The counts as they stand in the object.
+#[derive(Default)]
+struct Counts {
+    input: u64,
+    output: u64,
+    cached: u64,
+    written: u64,
+    reasoning: u64,
+}
+
+impl Counts {
+    fn read(&mut self, key: &str, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        let target = match key {
+            "input_tokens" => &mut self.input,
+            "output_tokens" => &mut self.output,
+            "cached_tokens" => &mut self.cached,
+            "cache_write_tokens" => &mut self.written,
+            "reasoning_tokens" => &mut self.reasoning,
+            _ => return Ok(()),
+        };
+        *target = cursor.uint_or_skip()?.unwrap_or_default();
+        Ok(())
+    }
+
+    fn read_details(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        if cursor.peek()? == Kind::Object {
+            cursor.members(|cursor, member| self.read(&member.key.unescape(), cursor))?;
+        }
+        Ok(())
+    }
+
+    fn into_usage(self) -> Usage {
+        let tokens = Tokens {
+            input: self.input.saturating_sub(self.cached).saturating_sub(self.written),
+            output: self.output,
+            cache_read: self.cached,
+            cache_write_5m: self.written,
+            cache_write_1h: 0,
+        };
+        Usage { tokens, reasoning: self.reasoning }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Option<Usage> {
+        Usage::read(&mut Cursor::new(text)).unwrap()
+    }
+
+    #[test]
+    fn cached_and_written_input_is_taken_out_of_the_input() {
+        let usage = read(
+            r#"{"input_tokens":100,"input_tokens_details":{"cached_tokens":60,"cache_write_tokens":30},
+                "output_tokens":9,"output_tokens_details":{"reasoning_tokens":4},"total_tokens":109}"#,
+        )
+        .unwrap();
+        let tokens = Tokens {
+            input: 10,
+            output: 9,
+            cache_read: 60,
+            cache_write_5m: 30,
+            ..Tokens::default()
+        };
+        assert_eq!(usage, Usage { tokens, reasoning: 4 });
+        let mut out = Vec::new();
+        usage.write(&mut out);
+        let text = std::str::from_utf8(&out).unwrap();
+        assert!(text.contains(r#""input_tokens":100"#) && text.ends_with(r#""total_tokens":109}"#));
+        assert_eq!(read(text), Some(usage));
+    }
+
+    #[test]
+    fn counts_that_contradict_each_other_do_not_wrap() {
+        let usage = read(r#"{"input_tokens":5,"input_tokens_details":{"cached_tokens":9}}"#);
+        let usage = usage.unwrap();
+        assert_eq!((usage.tokens.input, usage.tokens.cache_read), (0, 9));
+    }
+
+    #[test]
+    fn what_is_no_object_says_nothing() {
+        for text in ["null", "3", r#""x""#, "[]"] {
+            assert_eq!(read(text), None, "{text}");
+        }
+        let odd = r#"{"input_tokens":-1,"output_tokens":"x","input_tokens_details":null}"#;
+        assert_eq!(read(odd), Some(Usage::default()));
+    }
+}

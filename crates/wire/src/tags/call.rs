@@ -1,0 +1,400 @@
+//! What a complete block calls, and with what; or what is wrong with it.
+//!
+//! The tool is named by an attribute, by a member of a JSON body, by a parameter element, or by
+//! the tag itself where that is not a general one. The arguments are a JSON body or its member,
+//! the content of an element that holds them all, or one element each. An element's text is the
+//! argument as written: one line break after its opening tag and one before its closing tag are
+//! not part of it, `<![CDATA[…]]>` is unwrapped, entities are not resolved, since models write
+//! code there.
+
+use std::{
+    borrow::Cow,
+    fmt::{self, Write},
+};
+
+use serde_json::{Map, Value};
+
+use super::{Block, Tags, body::elements, markup::attributes};
+use crate::json::{self, Cursor, Kind, Str};
+
+/// Members, attributes and elements that name the tool.
+pub(super) const NAMES: &[&str] = &["name", "tool_name", "tool", "function", "function_name"];
+
+/// Members and elements that hold all arguments.
+const ARGUMENTS: &[&str] =
+    &["arguments", "args", "input", "parameters", "params", "tool_input", "tool_arguments"];
+
+/// Tags that only say that there is a call. Any other tag without a name inside is itself the
+/// tool's name, as in Cline's `<read_file>`.
+const GENERAL: &[&str] = &[
+    "use_tool",
+    "tool_use",
+    "usetool",
+    "tool_call",
+    "toolcall",
+    "tool",
+    "call",
+    "function_call",
+    "function_calls",
+    "function",
+    "invoke",
+    "action",
+];
+
+/// A tool call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The tool's name.
+    pub name: String,
+    /// Its arguments.
+    pub input: Input,
+}
+
+/// The arguments of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// A JSON object, valid for every parser.
+    Json(String),
+    /// Parameter elements by name, each with its text. Whether `5` is a number is the schema's
+    /// to say.
+    Texts(Vec<(String, String)>),
+}
+
+impl Input {
+    /// The arguments as a JSON object, where no schema is known: texts that are JSON objects or
+    /// arrays become these, all others strings; of a repeated name the texts become an array.
+    #[must_use]
+    pub fn to_json(&self) -> Cow<'_, str> {
+        match self {
+            Self::Json(object) => Cow::Borrowed(object),
+            Self::Texts(texts) => Cow::Owned(object_of(texts)),
+        }
+    }
+}
+
+/// Why a block is no call. The text fits after "The tool call could not be read: ".
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Malformed {
+    /// The block never ends.
+    Unclosed,
+    /// Nothing between the tags, and no tool named by an attribute.
+    Empty,
+    /// No tool is named.
+    NoName,
+    /// Neither JSON nor parameter elements.
+    Text,
+    /// The body or the arguments should be JSON.
+    Json(json::Error),
+    /// The arguments are JSON, but no object.
+    NotObject,
+    /// The arguments are JSON that not every parser takes: half a surrogate pair, a number out of
+    /// range.
+    Unreadable,
+    /// More than one call in one block.
+    Several,
+    /// Text between the parameter elements, or one that is not closed.
+    Stray,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unclosed => "its closing tag is missing",
+            Self::Empty => "it is empty",
+            Self::NoName => "it names no tool",
+            Self::Text => "it holds neither a JSON object nor parameter elements",
+            Self::Json(error) => return error.fmt(f),
+            Self::NotObject => "its arguments are not a JSON object",
+            Self::Unreadable => "its arguments hold half a surrogate pair or a number out of range",
+            Self::Several => "it holds more than one call; write one block for each",
+            Self::Stray => {
+                "there is text between its parameter elements, or one of them is not closed"
+            }
+        })
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+impl From<json::Error> for Malformed {
+    fn from(error: json::Error) -> Self {
+        Self::Json(error)
+    }
+}
+
+/// The tool's name, as far as it is known before the body is read.
+#[derive(Clone, Copy, Debug)]
+enum Outside<'a> {
+    /// Not at all.
+    No,
+    /// By the tag itself: a body that names a tool and holds arguments goes before it.
+    Tag(&'a str),
+    /// By an attribute.
+    Attribute(&'a str),
+}
+
+impl<'a> Outside<'a> {
+    fn of(block: &Block<'a>) -> Self {
+        let mut named = attributes(block.opening()).filter(|(key, _)| NAMES.contains(key));
+        match named.next().map(|(_, value)| value.trim()) {
+            Some(name) if !name.is_empty() => Self::Attribute(name),
+            _ if !GENERAL.contains(&block.tag()) => Self::Tag(block.tag()),
+            _ => Self::No,
+        }
+    }
+
+    const fn name(self) -> Option<&'a str> {
+        match self {
+            Self::No => None,
+            Self::Tag(name) | Self::Attribute(name) => Some(name),
+        }
+    }
+}
+
+pub(super) fn decode(block: &Block<'_>) -> Result<Call, Malformed> {
+    let outside = Outside::of(block);
+    let body = unfenced(block.inner().trim_ascii());
+    match body.as_bytes().first() {
+        None => {
+            let name = outside.name().ok_or(Malformed::Empty)?;
+            Ok(Call { name: name.to_owned(), input: Input::Json("{}".to_owned()) })
+        }
+        Some(b'{') => of_object(body, outside),
+        Some(b'[') => of_array(body, outside),
+        Some(b'<') if block.stray => Err(Malformed::Stray),
+        Some(b'<') => of_elements(block, body, outside),
+        Some(_) => Err(Malformed::Text),
+    }
+}
+
+/// A body that is one fenced code block, without the fence.
+fn unfenced(body: &str) -> &str {
+    let inside = || {
+        let rest = body.strip_prefix("```")?.strip_suffix("```")?;
+        let (info, rest) = rest.split_once('\n')?;
+        info.trim().bytes().all(|b| b.is_ascii_alphanumeric()).then(|| rest.trim())
+    };
+    inside().unwrap_or(body)
+}
+
+fn of_array(body: &str, outside: Outside<'_>) -> Result<Call, Malformed> {
+    let mut cursor = Cursor::new(body);
+    let mut items = Vec::new();
+    cursor.elements(|cursor| {
+        items.push(cursor.skip_value()?.of(body));
+        Ok::<_, json::Error>(())
+    })?;
+    cursor.end()?;
+    match items.as_slice() {
+        [] => Err(Malformed::Empty),
+        [only] if only.starts_with('{') => of_object(only, outside),
+        [_] => Err(Malformed::NotObject),
+        _ => Err(Malformed::Several),
+    }
+}
+
+/// The members of a call as JSON.
+#[derive(Default)]
+struct Members<'a> {
+    name: Option<Str<'a>>,
+    /// `{"function": {"name": …, "arguments": …}}`
+    inner: Option<&'a str>,
+    arguments: Option<&'a str>,
+    /// All others: keys and values as written.
+    rest: Vec<(&'a str, &'a str)>,
+}
+
+fn of_object(body: &str, outside: Outside<'_>) -> Result<Call, Malformed> {
+    let members = members(body)?;
+    let name = members.name.map(|name| name.unescape().trim().to_owned());
+    let name = name.filter(|name| !name.is_empty());
+    // Said outside, the name makes the whole object the arguments, unless the object is a call.
+    let whole = match outside {
+        Outside::No => None,
+        Outside::Tag(tag) => (name.is_none() || members.arguments.is_none()).then_some(tag),
+        Outside::Attribute(given) => {
+            let again = name.as_deref() == Some(given) && members.arguments.is_some();
+            (!again).then_some(given)
+        }
+    };
+    if let Some(name) = whole {
+        return Ok(Call { name: name.to_owned(), input: Input::Json(object(body)?) });
+    }
+    let Some(name) = name else {
+        // Only two levels: the inner object has no `function` that is looked at.
+        let inner = members.inner.ok_or(Malformed::NoName)?;
+        let members = self::members(inner)?;
+        let name = members.name.map(|name| name.unescape().trim().to_owned());
+        let name = name.filter(|name| !name.is_empty()).ok_or(Malformed::NoName)?;
+        return Ok(Call { name, input: Input::Json(members.input()?) });
+    };
+    Ok(Call { name, input: Input::Json(members.input()?) })
+}
+
+fn members(body: &str) -> Result<Members<'_>, Malformed> {
+    let mut cursor = Cursor::new(body);
+    let mut found = Members::default();
+    cursor.members(|cursor, member| {
+        let key = member.key.unescape();
+        let kind = cursor.peek()?;
+        let text = cursor.text();
+        if NAMES.contains(&&*key) && kind == Kind::String && found.name.is_none() {
+            found.name = Some(cursor.string()?.0);
+            return Ok(());
+        }
+        let value = cursor.skip_value()?.of(text);
+        if &*key == "function" && kind == Kind::Object {
+            found.inner = Some(value);
+        } else if ARGUMENTS.contains(&&*key) && found.arguments.is_none() {
+            found.arguments = Some(value);
+        } else {
+            found.rest.push((member.span.of(text), value));
+        }
+        Ok::<_, json::Error>(())
+    })?;
+    cursor.end()?;
+    Ok(found)
+}
+
+impl Members<'_> {
+    /// The arguments: the member that holds them, else the members beside the name.
+    fn input(&self) -> Result<String, Malformed> {
+        let Some(value) = self.arguments else {
+            let rest: Vec<_> =
+                self.rest.iter().map(|(key, value)| format!("{key}:{value}")).collect();
+            return object(&format!("{{{}}}", rest.join(",")));
+        };
+        let mut cursor = Cursor::new(value);
+        match cursor.peek()? {
+            Kind::Null => Ok("{}".to_owned()),
+            // The form of OpenAI's API: JSON, written into a string.
+            Kind::String => match cursor.string()?.0.unescape().trim_ascii() {
+                "" => Ok("{}".to_owned()),
+                text => object(text),
+            },
+            Kind::Object | Kind::Array | Kind::Number | Kind::Bool => object(value),
+        }
+    }
+}
+
+/// A JSON object that every parser takes, with the values it was given. Line breaks and other
+/// control characters that models leave in strings become escapes.
+fn object(text: &str) -> Result<String, Malformed> {
+    json::check(text)?;
+    let mut out = String::with_capacity(text.len());
+    let (mut inside, mut escaped) = (false, false);
+    for c in text.chars() {
+        if inside && c < ' ' {
+            let _ = write!(out, "\\u{:04x}", u32::from(c));
+        } else {
+            out.push(c);
+        }
+        inside ^= c == '"' && !escaped;
+        escaped = inside && c == '\\' && !escaped;
+    }
+    match serde_json::from_str::<Map<String, Value>>(&out) {
+        Ok(_) => Ok(out),
+        Err(_) if text.trim_ascii_start().starts_with('{') => Err(Malformed::Unreadable),
+        Err(_) => Err(Malformed::NotObject),
+    }
+}
+
+fn of_elements(block: &Block<'_>, body: &str, outside: Outside<'_>) -> Result<Call, Malformed> {
+    let tags = Tags(vec![block.tag().to_owned()]);
+    let mut found = named_elements(body, &tags)?;
+    let named = found.iter().position(|(key, _)| NAMES.contains(key));
+    let called = found.len() == 2 && found.iter().any(|(key, _)| ARGUMENTS.contains(key));
+    let named = match outside {
+        Outside::No => named,
+        Outside::Tag(_) => named.filter(|_| called),
+        Outside::Attribute(given) => named.filter(|&at| {
+            called && found.get(at).is_some_and(|(_, content)| content.trim() == given)
+        }),
+    };
+    let name = match named {
+        Some(at) => found.remove(at).1.trim(),
+        None => outside.name().ok_or(Malformed::NoName)?,
+    };
+    if name.is_empty() {
+        return Err(Malformed::NoName);
+    }
+    let input = match found.as_slice() {
+        [] => Input::Json("{}".to_owned()),
+        [(key, content)] if ARGUMENTS.contains(key) => all_of(content, &tags)?,
+        _ => texts_of(&found),
+    };
+    Ok(Call { name: name.to_owned(), input })
+}
+
+/// The elements that a text is made of, by name.
+fn named_elements<'t>(text: &'t str, tags: &Tags) -> Result<Vec<(&'t str, &'t str)>, Malformed> {
+    let found = elements(text, tags).ok_or(Malformed::Stray)?;
+    Ok(found.into_iter().map(|(opening, content)| (key_of(opening), content)).collect())
+}
+
+/// An element's name: what its `name` attribute says, as in `<parameter name="path">`, or the
+/// tag's.
+pub(super) fn key_of(opening: &str) -> &str {
+    if let Some((_, value)) = attributes(opening).find(|(key, _)| *key == "name") {
+        return value;
+    }
+    let rest = opening.get(1..).unwrap_or_default();
+    rest.split(|c: char| c.is_ascii_whitespace() || c == '>' || c == '/').next().unwrap_or_default()
+}
+
+/// The content of an element that holds all arguments.
+fn all_of(content: &str, tags: &Tags) -> Result<Input, Malformed> {
+    let text = unfenced(argument(content).trim_ascii());
+    match text.as_bytes().first() {
+        None => Ok(Input::Json("{}".to_owned())),
+        Some(b'<') => Ok(texts_of(&named_elements(text, tags)?)),
+        Some(_) => object(text).map(Input::Json),
+    }
+}
+
+fn texts_of(elements: &[(&str, &str)]) -> Input {
+    let text = |(key, content): &(&str, &str)| ((*key).to_owned(), argument(content).to_owned());
+    Input::Texts(elements.iter().map(text).collect())
+}
+
+/// An element's text, without what only lays it out.
+fn argument(content: &str) -> &str {
+    let whole = content.trim_ascii();
+    let cdata = whole.strip_prefix("<![CDATA[").and_then(|rest| rest.strip_suffix("]]>"));
+    if let Some(inside) = cdata.filter(|inside| !inside.contains("]]>")) {
+        return inside;
+    }
+    let content = content.strip_prefix('\r').unwrap_or(content);
+    let content = content.strip_prefix('\n').unwrap_or(content);
+    let content = content.strip_suffix('\n').unwrap_or(content);
+    content.strip_suffix('\r').unwrap_or(content)
+}
+
+/// Texts by name as a JSON object.
+fn object_of(texts: &[(String, String)]) -> String {
+    let mut members = Map::new();
+    for (key, text) in texts {
+        let trimmed = text.trim_ascii();
+        let parsed = match trimmed.as_bytes().first() {
+            Some(b'{' | b'[') => serde_json::from_str::<Value>(trimmed).ok(),
+            _ => None,
+        };
+        let value = parsed.unwrap_or_else(|| Value::String(text.clone()));
+        match members.get_mut(key) {
+            None => {
+                members.insert(key.clone(), value);
+            }
+            Some(earlier) => {
+                // Two lists of one name are one list, as is a list and what is added to it.
+                let mut all = match earlier.take() {
+                    Value::Array(all) => all,
+                    other => vec![other],
+                };
+                all.push(value);
+                *earlier = Value::Array(all);
+            }
+        }
+    }
+    Value::Object(members).to_string()
+}

@@ -1,0 +1,139 @@
+//! The results that a client's message gives to text calls, as far as they can be told apart.
+//!
+//! Told apart are results in tags of a result's name, and behind lines that name their tool. In
+//! any other form the whole message is one result: its text holds them all. Which call a result
+//! answers is told by its place; a name is given where the form has one.
+
+use super::{
+    Tags,
+    body::{elements, next_element},
+    call::{NAMES, key_of},
+    marks::{is_result_tag, named_line},
+    markup::{View, attributes},
+};
+use crate::json::Span;
+
+/// Elements in a result's tag that hold the result itself.
+const CONTENTS: &[&str] = &["result", "output", "stdout", "content", "response"];
+
+/// Result tags that hold several results.
+const LISTS: &[&str] = &["function_results", "tool_results", "fnr"];
+
+/// One result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer<'t> {
+    /// The tool, where it is named.
+    pub name: Option<&'t str>,
+    /// The result's text, without what names or wraps it.
+    pub content: &'t str,
+}
+
+/// The results of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Results<'t> {
+    /// In order; at least one.
+    pub answers: Vec<Answer<'t>>,
+    /// Whether they were told apart. Otherwise there is one, the whole message.
+    pub apart: bool,
+    /// Where a line for the model is added: the end of the message.
+    pub line_at: usize,
+    /// Text beside the results that is not only space; it may be a human's.
+    pub beside: Vec<Span>,
+}
+
+/// Reads the message that follows a turn with text calls.
+#[must_use]
+pub fn results<'t>(text: &'t str, tags: &Tags) -> Results<'t> {
+    let mut found =
+        Results { answers: Vec::new(), apart: true, line_at: text.len(), beside: vec![] };
+    tagged(text, tags, &mut found);
+    if found.answers.is_empty() {
+        found.beside.clear();
+        lines(text, &mut found);
+    }
+    if found.answers.is_empty() {
+        found.apart = false;
+        found.beside.clear();
+        found.answers.push(Answer { name: None, content: text });
+    }
+    found
+}
+
+/// Results in tags, wherever they stand.
+fn tagged<'t>(text: &'t str, tags: &Tags, found: &mut Results<'t>) {
+    let view = View { text, base: 0 };
+    let (mut pos, mut from) = (0, 0);
+    while let Some(element) = next_element(view, &mut pos, |name| is_result_tag(name, tags)) {
+        beside(text, from, element.start, found);
+        from = pos;
+        let opening = view.get(element.start, element.opened);
+        let content = view.get(element.opened, element.closing);
+        if LISTS.contains(&key_of_tag(opening)) && list(content, tags, found) {
+            continue;
+        }
+        found.answers.push(answer(opening, content, tags));
+    }
+    beside(text, from, text.len(), found);
+}
+
+/// The results of a tag that holds several; whether there are any.
+fn list<'t>(content: &'t str, tags: &Tags, found: &mut Results<'t>) -> bool {
+    let before = found.answers.len();
+    let view = View { text: content, base: 0 };
+    let mut pos = 0;
+    let wanted = |name: &str| name == "result" || is_result_tag(name, tags);
+    while let Some(element) = next_element(view, &mut pos, wanted) {
+        let opening = view.get(element.start, element.opened);
+        found.answers.push(answer(opening, view.get(element.opened, element.closing), tags));
+    }
+    found.answers.len() > before
+}
+
+fn answer<'t>(opening: &'t str, content: &'t str, tags: &Tags) -> Answer<'t> {
+    let mut parts = elements(content, tags).unwrap_or_default();
+    let inside = parts.iter().position(|(opening, _)| NAMES.contains(&key_of(opening)));
+    let name = inside.map(|at| parts.remove(at).1.trim());
+    let named = attributes(opening).find(|(key, _)| NAMES.contains(key));
+    let name = name.or_else(|| named.map(|(_, value)| value));
+    let content = match parts.as_slice() {
+        [(opening, only)] if CONTENTS.contains(&key_of(opening)) => only,
+        _ => content,
+    };
+    Answer { name, content: content.trim_ascii() }
+}
+
+fn key_of_tag(opening: &str) -> &str {
+    let rest = opening.get(1..).unwrap_or_default();
+    rest.split(|c: char| c.is_ascii_whitespace() || c == '>' || c == '/').next().unwrap_or_default()
+}
+
+/// Results behind lines that name the tool: `Tool 'name' result: …`, each up to the next.
+fn lines<'t>(text: &'t str, found: &mut Results<'t>) {
+    let mut open: Option<(&str, usize)> = None;
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        if let Some((name, length)) = named_line(line) {
+            match open {
+                Some(earlier) => push(text, earlier, at, found),
+                None => beside(text, 0, at, found),
+            }
+            open = Some((name, at + length));
+        }
+        at += line.len();
+    }
+    if let Some(last) = open {
+        push(text, last, at, found);
+    }
+}
+
+fn push<'t>(text: &'t str, (name, from): (&'t str, usize), to: usize, found: &mut Results<'t>) {
+    let content = text.get(from..to).unwrap_or_default().trim_ascii();
+    found.answers.push(Answer { name: Some(name), content });
+}
+
+fn beside(text: &str, from: usize, to: usize, found: &mut Results<'_>) {
+    let span = Span::new(from, to);
+    if !span.of(text).trim().is_empty() {
+        found.beside.push(span);
+    }
+}

@@ -1,0 +1,329 @@
+//! The policy over the scanner: what passes, what is held, what is dropped, and when to stop.
+
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    mem,
+};
+
+use super::{
+    MAX_TAG, PartialBlocks, Piece, Shape, ShapeError, StopAfter, StopReason, Summary,
+    body::nested_openings,
+    markup::{View, looked},
+    scan::{Place, Scanner, Token},
+};
+
+/// Shapes the text of one response. See the [module](super) for the rules.
+///
+/// ```
+/// use softland_wire::tags::{Piece, Shape, Shaper, Tags};
+///
+/// let mut shape = Shape::watch(Tags::new(["use_tool"])?);
+/// shape.suppress_tail = true;
+/// let mut shaper = Shaper::new(shape);
+/// let (mut sent, mut calls) = (String::new(), 0);
+/// let mut take = |piece: Piece<'_>| {
+///     sent.push_str(piece.forward().unwrap_or_default());
+///     calls += usize::from(matches!(piece, Piece::Block(_)));
+/// };
+/// for delta in ["Let me see. <use_", "tool name=\"ls\">{}</use_tool>", "\nIt says: a, b"] {
+///     shaper.push(delta, &mut take)?;
+/// }
+/// let summary = shaper.finish(&mut take)?;
+/// assert_eq!(sent, "Let me see. <use_tool name=\"ls\">{}</use_tool>");
+/// assert_eq!((calls, summary.dropped_bytes), (1, 14));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Shaper {
+    shape: Shape,
+    scanner: Scanner,
+    /// What is held back: the text from `sent` on.
+    held: String,
+    /// Up to where the text was handed out or dropped.
+    sent: usize,
+    /// Blocks that are complete, repeated ones included.
+    closed: u32,
+    seen: Seen,
+    /// The time of the last [`tick`](Self::tick), milliseconds.
+    now_ms: u64,
+    /// When the last block was complete.
+    closed_ms: u64,
+    summary: Summary,
+    failed: Option<ShapeError>,
+    ended: bool,
+}
+
+/// Lower limits would be met by what only may be a tag.
+const MIN_HELD: usize = 4 * MAX_TAG;
+
+/// Where pieces go.
+type Sink<'s> = &'s mut dyn FnMut(Piece<'_>);
+
+impl Shaper {
+    /// A shaper for one response.
+    #[must_use]
+    pub const fn new(mut shape: Shape) -> Self {
+        // What is held to tell a tag from text is not counted against the limit.
+        if shape.held_limit < MIN_HELD {
+            shape.held_limit = MIN_HELD;
+        }
+        Self {
+            shape,
+            scanner: Scanner::new(),
+            held: String::new(),
+            sent: 0,
+            closed: 0,
+            seen: Seen { texts: BTreeMap::new(), bytes: 0 },
+            now_ms: 0,
+            closed_ms: 0,
+            summary: Summary {
+                calls: 0,
+                repeated: 0,
+                partial: false,
+                echo: false,
+                dropped_bytes: 0,
+                stop: None,
+            },
+            failed: None,
+            ended: false,
+        }
+    }
+
+    /// Takes the next text. After a [`Piece::Stop`] it is dropped and counted; after
+    /// [`finish`](Self::finish) it is ignored.
+    ///
+    /// # Errors
+    /// [`ShapeError`], again at every later call.
+    pub fn push(&mut self, text: &str, sink: Sink<'_>) -> Result<(), ShapeError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        if self.ended {
+            return Ok(());
+        }
+        if self.held.is_empty() {
+            let done = self.run(View { text, base: self.sent }, false, sink);
+            self.held.push_str(text.get(done..).unwrap_or_default());
+            looked(self.held.len());
+        } else {
+            let mut held = mem::take(&mut self.held);
+            held.push_str(text);
+            let done = self.run(View { text: &held, base: self.sent }, false, sink);
+            held.drain(..done);
+            if done > 0 {
+                looked(held.len());
+            }
+            self.held = held;
+        }
+        self.failed.map_or(Ok(()), Err)
+    }
+
+    /// Says what time it is, in milliseconds of any clock that does not go back. Only
+    /// [`StopAfter::Burst`] asks; call it before each [`push`](Self::push) and when
+    /// [`deadline_ms`](Self::deadline_ms) has come.
+    pub fn tick(&mut self, now_ms: u64, sink: Sink<'_>) {
+        self.now_ms = self.now_ms.max(now_ms);
+        let over = self.deadline_ms().is_some_and(|deadline| deadline <= self.now_ms);
+        if over && !self.ended && self.failed.is_none() {
+            let held = mem::take(&mut self.held);
+            self.stop(StopReason::Burst, self.sent + held.len(), sink);
+        }
+    }
+
+    /// When the response is to be ended if no further block begins, on the clock of
+    /// [`tick`](Self::tick).
+    #[must_use]
+    pub const fn deadline_ms(&self) -> Option<u64> {
+        match self.shape.stop_after {
+            StopAfter::Burst { burst_ms }
+                if self.closed > 0
+                    && self.summary.stop.is_none()
+                    && self.scanner.open().is_none() =>
+            {
+                Some(self.closed_ms.saturating_add(burst_ms))
+            }
+            _ => None,
+        }
+    }
+
+    /// How many bytes are held back: while there are any, the client needs keepalives.
+    #[must_use]
+    pub const fn held_bytes(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Says that the text has ended, whole or cut, and hands out what is left.
+    ///
+    /// # Errors
+    /// [`ShapeError`], the one that reading ended with.
+    pub fn finish(&mut self, sink: Sink<'_>) -> Result<Summary, ShapeError> {
+        if !self.ended && self.failed.is_none() {
+            let held = mem::take(&mut self.held);
+            let view = View { text: &held, base: self.sent };
+            self.run(view, true, sink);
+            if self.failed.is_none() && self.summary.stop.is_none() {
+                self.close(view, sink);
+            }
+        }
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        if !self.ended && self.summary.dropped_bytes > 0 {
+            sink(Piece::Trimmed { bytes: self.summary.dropped_bytes });
+        }
+        self.ended = true;
+        Ok(self.summary)
+    }
+
+    /// Reads the text that there is. Returns how many bytes of it were handed out or dropped.
+    fn run(&mut self, view: View<'_>, end: bool, sink: Sink<'_>) -> usize {
+        while self.summary.stop.is_none() && self.failed.is_none() {
+            let Some(token) = self.scanner.next(view, &self.shape.tags, end) else { break };
+            match token {
+                Token::Opened { start } => self.opened(view, start, sink),
+                Token::Closed(place) => self.closed(view, place, sink),
+                Token::Mark { at, length } => self.echo(view, at, length, sink),
+            }
+        }
+        if self.failed.is_some() {
+            return 0;
+        }
+        if self.summary.stop.is_some() {
+            self.drop_to(view.end());
+        } else if !self.holds_tail() {
+            self.forward(view, self.scanner.safe(), sink);
+        }
+        self.check_held(view.end());
+        self.sent - view.base
+    }
+
+    /// Whether text is held back because a block before it is complete.
+    const fn holds_tail(&self) -> bool {
+        self.shape.suppress_tail && self.closed > 0
+    }
+
+    fn opened(&mut self, view: View<'_>, start: usize, sink: Sink<'_>) {
+        if !self.holds_tail() {
+            self.forward(view, start, sink);
+        }
+        let name = view.get(start + 1, view.end());
+        let of = |tag: &&String| name.starts_with(tag.as_str());
+        // The longest: one name may be the beginning of another.
+        let tag = self.shape.tags.names().iter().filter(of).max_by_key(|tag| tag.len());
+        sink(Piece::Opened { tag: tag.map_or("", String::as_str) });
+    }
+
+    fn closed(&mut self, view: View<'_>, place: Place, sink: Sink<'_>) {
+        self.check_held(place.end);
+        if self.failed.is_some() {
+            return;
+        }
+        let block = place.block(view);
+        let repeated = self.shape.drop_repeated && self.seen.before(block.raw);
+        if self.shape.drop_repeated && self.seen.bytes > self.shape.held_limit {
+            self.failed = Some(ShapeError::Kept { limit: self.shape.held_limit });
+            return;
+        }
+        self.forward(view, place.start, sink);
+        self.sent = place.end;
+        self.closed = self.closed.saturating_add(1);
+        self.closed_ms = self.now_ms;
+        self.scanner.marks = !self.summary.echo;
+        if repeated {
+            self.summary.repeated = self.summary.repeated.saturating_add(1);
+            sink(Piece::Repeated(block));
+            return;
+        }
+        self.summary.calls = self.summary.calls.saturating_add(1);
+        sink(Piece::Block(block));
+        let full = self.shape.max_tools.is_some_and(|max| self.summary.calls >= max.get());
+        if self.shape.stop_after == StopAfter::First {
+            self.stop(StopReason::First, view.end(), sink);
+        } else if full {
+            self.stop(StopReason::MaxTools, view.end(), sink);
+        }
+    }
+
+    fn echo(&mut self, view: View<'_>, at: usize, length: usize, sink: Sink<'_>) {
+        self.summary.echo = true;
+        if !self.holds_tail() {
+            self.forward(view, at, sink);
+        }
+        sink(Piece::Echo { mark: view.get(at, at + length) });
+        if self.shape.stop_at_echo {
+            self.stop(StopReason::Echo, view.end(), sink);
+        }
+    }
+
+    /// The text has ended: its last block may be open, its tail may be suppressed.
+    fn close(&mut self, view: View<'_>, sink: Sink<'_>) {
+        let suppressed = self.holds_tail();
+        let Some((start, opened)) = self.scanner.open() else {
+            if !suppressed {
+                self.forward(view, view.end(), sink);
+            }
+            return self.drop_to(view.end());
+        };
+        if !suppressed {
+            self.forward(view, start, sink);
+        }
+        let passed = !suppressed && self.shape.partial == PartialBlocks::Pass;
+        let raw = view.get(start, view.end());
+        let nested = nested_openings(view.get(opened, view.end()), &self.shape.tags);
+        self.summary.partial = true;
+        sink(Piece::Partial { raw, nested, passed });
+        if passed {
+            self.sent = view.end();
+        }
+        self.drop_to(view.end());
+    }
+
+    fn stop(&mut self, reason: StopReason, end: usize, sink: Sink<'_>) {
+        self.summary.stop = Some(reason);
+        sink(Piece::Stop(reason));
+        self.drop_to(end);
+    }
+
+    fn forward(&mut self, view: View<'_>, to: usize, sink: Sink<'_>) {
+        let text = view.get(self.sent, to);
+        if !text.is_empty() {
+            sink(Piece::Text(text));
+            self.sent = to;
+        }
+    }
+
+    const fn drop_to(&mut self, end: usize) {
+        self.summary.dropped_bytes += end.saturating_sub(self.sent) as u64;
+        self.sent = end;
+    }
+
+    /// Fails if the text up to `end` must be held and is too long for that.
+    const fn check_held(&mut self, end: usize) {
+        if end.saturating_sub(self.sent) > self.shape.held_limit && self.failed.is_none() {
+            self.failed = Some(ShapeError::Held { limit: self.shape.held_limit });
+        }
+    }
+}
+
+/// The texts of earlier blocks, by their hashes, so that finding one costs its own length.
+#[derive(Clone, Debug)]
+struct Seen {
+    texts: BTreeMap<u64, Vec<Box<str>>>,
+    bytes: usize,
+}
+
+impl Seen {
+    /// Whether the text was seen before; it is now.
+    fn before(&mut self, text: &str) -> bool {
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        let same = self.texts.entry(hasher.finish()).or_default();
+        if same.iter().any(|known| **known == *text) {
+            return true;
+        }
+        same.push(text.into());
+        self.bytes += text.len();
+        false
+    }
+}
