@@ -7,6 +7,7 @@ mod body;
 mod drive;
 mod emit;
 mod facts;
+mod form;
 mod tools;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::event::{AnsweredBy, Event, EventKind, Report};
 use crate::http::Transport;
+use crate::http::provider::Api;
 use crate::http::retry::RetryPolicy;
 use crate::tool::ToolSet;
 
@@ -54,6 +56,8 @@ pub struct Agent {
 /// Settings of an agent that have sensible defaults.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// The API that the model is asked through. Default: Anthropic Messages.
+    pub api: Api,
     /// Output tokens of a request; `None`: 16,000 or the model's maximum, if that is less.
     pub max_tokens: Option<u64>,
     /// Whether to ask for visible thinking, where the model has it.
@@ -68,8 +72,14 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        let retry = RetryPolicy::default();
-        Self { max_tokens: None, show_thinking: false, retry, capability: None, price: None }
+        Self {
+            api: Api::Anthropic,
+            max_tokens: None,
+            show_thinking: false,
+            retry: RetryPolicy::default(),
+            capability: None,
+            price: None,
+        }
     }
 }
 
@@ -81,6 +91,13 @@ pub enum Unfit {
         /// The model.
         model: String,
     },
+    /// The conversation's messages have the form of another API.
+    OtherApi {
+        /// The conversation's.
+        conversation: Api,
+        /// The agent's.
+        agent: Api,
+    },
 }
 
 impl std::fmt::Display for Unfit {
@@ -91,6 +108,13 @@ impl std::fmt::Display for Unfit {
                 "a money limit is set, but the price of `{model}` is not known: leave \
                  cost_limit_usd and session_cost_limit_usd out, or give the price in the config \
                  ([[price]])"
+            ),
+            Self::OtherApi { conversation, agent } => write!(
+                f,
+                "the conversation was begun through the API `{}` and cannot go on through `{}`: \
+                 begin a new one",
+                conversation.name(),
+                agent.name()
             ),
         }
     }
@@ -142,7 +166,11 @@ impl Agent {
         cancel: &CancellationToken,
     ) -> Result<Report, Unfit> {
         let setup = Setup::of(self)?;
-        conversation.ask(prompt);
+        let api = self.options.api;
+        if let Some(other) = conversation.api().filter(|known| *known != api) {
+            return Err(Unfit::OtherApi { conversation: other, agent: api });
+        }
+        conversation.ask(api, prompt);
         let mut under_way = UnderWay {
             agent: self,
             meter: Meter::new(setup.model, setup.price, conversation.session_cost()),
@@ -238,6 +266,7 @@ impl UnderWay<'_> {
         let body = self.request();
         let facts = self.meter.facts(self.conversation, body.len());
         let context = Context {
+            api: self.agent.options.api.into(),
             role: Role::Engine,
             policy: self.setup.policy.clone(),
             records: self.conversation.records(),
@@ -297,14 +326,28 @@ impl Agent {
             None => (None, self.model.as_str()),
         };
         if provider == Some("sim") {
-            let posed = name.split_once('@').map_or(SIM_MODEL, |(_, model)| model);
-            return (Some("anthropic"), posed);
+            return posed(self.options.api, name);
         }
         (provider, name)
     }
 }
 
-/// The model that `sim/NAME` poses as; `docs/scenarios.md` names it.
+/// The provider and the model of a simulated one, `docs/scenarios.md`: without an id it poses as
+/// one model of each vendor's.
+fn posed(api: Api, name: &str) -> (Option<&str>, &str) {
+    let posed = name.split_once('@').map(|(_, model)| model);
+    match (api, posed) {
+        (Api::Anthropic, posed) => (Some("anthropic"), posed.unwrap_or(SIM_MODEL)),
+        (Api::OpenAiChat | Api::OpenAiResponses, None) => (Some("openai"), SIM_OPENAI_MODEL),
+        (_, Some(model)) if model.contains('/') => (Some("openrouter"), model),
+        // The name says whose it is.
+        (_, Some(model)) => (None, model),
+    }
+}
+
+/// The model that `sim/NAME` poses as on Anthropic Messages.
 const SIM_MODEL: &str = "claude-sonnet-5-5";
+/// The model that it poses as on OpenAI's APIs.
+const SIM_OPENAI_MODEL: &str = "gpt-5.6-sol";
 
 type Records = BTreeMap<Digest, Pinned>;

@@ -40,13 +40,81 @@ use seeds::{Adversary, Met, regressions, tells};
 use serde_json::Value;
 use softland_agent::core::models;
 use softland_agent::core::policy::{Landing, Policy};
+use softland_agent::http::provider::Api;
 use softland_agent::{Agent, Conversation, Event, Report, ToolOutput};
-use softland_sim::{Config, Scenario};
+use softland_sim::{Config, Part, Scenario};
 use watch::Watching;
 
-const ADVERSARY: Adversary = Adversary { generate, drive, must_meet: MUST_MEET };
+const ADVERSARY: Adversary =
+    Adversary { generate, drive: |case| drive(Api::Anthropic, case), must_meet: MUST_MEET };
 
-/// What at least 1 % of the cases meet.
+/// The same hostile model behind Chat Completions, in all its dialects.
+const CHAT: Adversary = Adversary {
+    generate: |seed| posing(CHAT_MODELS, seed),
+    drive: |case| drive(Api::OpenAiChat, case),
+    must_meet: OF_EVERY_API,
+};
+
+/// The same behind Responses.
+const RESPONSES: Adversary = Adversary {
+    generate: |seed| posing(RESPONSES_MODELS, seed),
+    drive: |case| drive(Api::OpenAiResponses, case),
+    must_meet: OF_EVERY_API,
+};
+
+/// With reasoning and without.
+const RESPONSES_MODELS: &[&str] = &[
+    "openai/gpt-4o",
+    "openai/gpt-5.3-codex",
+    "openai/gpt-5.6-sol",
+    "openai/gpt-6-astra",
+    "openai/o3",
+];
+
+/// Every dialect that the simulator speaks.
+const CHAT_MODELS: &[&str] = &[
+    "openai/gpt-4o",
+    "openai/gpt-5.6-sol",
+    "openai/o3",
+    "azure/model-router",
+    "deepseek/deepseek-v4-flash",
+    "openrouter/anthropic/claude-haiku-4.5",
+    "openrouter/anthropic/claude-opus-5.5",
+    "openrouter/openai/o4-mini",
+    "openrouter/minimax/minimax-m2",
+    "zai/glm-4.7",
+    "xai/grok-4.3",
+    "groq/llama-3.3-70b-versatile",
+    "anthropic/claude-sonnet-4-5",
+];
+
+/// What at least 1 % of the cases of every API meet.
+const OF_EVERY_API: &[&str] = &[
+    "rung ask",
+    "rung refuse",
+    "rung none",
+    "rung respond",
+    "rung local_answer",
+    "reason time",
+    "signal empty",
+    "signal repeat",
+    "signal cycle",
+    "signal errors",
+    "signal sweep",
+    "signal truncated",
+    "outcome answered",
+    "outcome landed",
+    "outcome stopped",
+    "outcome failed",
+    "intervention nudge",
+    "intervention countdown",
+    "intervention warn",
+    "intervention note",
+    "intervention stop",
+    "model unlisted",
+];
+
+/// What at least 1 % of the cases of Anthropic's API meet.
 const MUST_MEET: &[&str] = &[
     "rung ask",
     "rung refuse",
@@ -95,6 +163,45 @@ fn every_run_lands() {
     ADVERSARY.run();
 }
 
+#[test]
+fn every_run_lands_on_chat_completions() {
+    CHAT.run();
+}
+
+#[test]
+fn every_run_lands_on_responses() {
+    RESPONSES.run();
+}
+
+/// The same cases with other models.
+fn posing(models: &[&str], seed: u64) -> Case {
+    let mut case = generate(seed);
+    // Of these vendors OpenRouter alone has thinking that is not to be read.
+    for turn in &mut case.turns {
+        turn.parts.retain(|part| *part != Part::RedactedThinking);
+    }
+    // An unlisted name does not say that its model wants OpenAI's newer name for the output limit.
+    let strict = |model: &str| model.contains("gpt-5") || model.contains("/o");
+    let models: Vec<_> =
+        models.iter().filter(|model| case.rules_of.is_none() || !strict(model)).collect();
+    let model = (*models[(seed % models.len() as u64) as usize]).to_owned();
+    match case.rules_of {
+        Some(_) => Case { rules_of: Some(model), ..case },
+        None => Case { model, ..case },
+    }
+}
+
+/// The model as an agent names it, and as the simulator knows the one whose rules hold.
+fn names(api: Api, case: &Case) -> (String, String) {
+    if api == Api::Anthropic {
+        return (format!("anthropic/{}", case.model), case.rules().to_owned());
+    }
+    let listed = case.rules().split_once('/').map(|(_, id)| id.to_owned());
+    let agents =
+        if case.rules_of.is_some() { format!("mine/{}", case.model) } else { case.model.clone() };
+    (agents, listed.unwrap())
+}
+
 fn generate(seed: u64) -> Case {
     let mut dice = Dice::new(seed);
     let turns = hostile::script(&mut dice);
@@ -107,13 +214,15 @@ fn generate(seed: u64) -> Case {
     Case { about, meets, model, rules_of, manner, asks: asks.into(), turns }
 }
 
-fn drive(case: &Case) -> Met {
+fn drive(api: Api, case: &Case) -> Met {
     let mut config = Config::new(Scenario::Scripted(case.turns.clone()));
-    config.aliases = case.aliases();
+    let (model, listed) = names(api, case);
+    config.aliases = case.rules_of.iter().map(|_| (case.model.clone(), listed.clone())).collect();
     config.piece_bytes = case.manner.piece_bytes;
     let watching = Watching::new(config);
     let transport = &watching.transport;
-    let mut under_test = agent(transport, &format!("anthropic/{}", case.model));
+    let mut under_test = agent(transport, &model);
+    under_test.options.api = api;
     under_test.transport = Arc::<Watching>::clone(&watching);
     // Without a table's price a money limit is refused before anything is sent.
     under_test.options.price = Some(models::all()[0].price);
@@ -137,7 +246,7 @@ fn drive(case: &Case) -> Met {
         }
         checks::events(&run.1);
         checks::report(&run.0);
-        checks::conversation(&conversation);
+        checks::conversation(api, &conversation);
         checks::refused(case, &watching, asked);
         match &before {
             None => checks::first_run(&run, policy, &tools, case.turns.len() as u64, transport),
@@ -152,8 +261,10 @@ fn drive(case: &Case) -> Met {
         }
         before = Some((Policy::clone(policy), run.0.ended.outcome.is_done()));
     }
-    checks::prefixes(transport, &apart);
-    seen.extend(watching.ways());
+    checks::prefixes(api, transport, &apart);
+    if api == Api::Anthropic {
+        seen.extend(watching.ways());
+    }
     if case.rules_of.is_some() {
         seen.insert("model unlisted".to_owned());
     }

@@ -88,9 +88,6 @@ const LATER_COMMANDS: [&str; 3] = ["audit", "mcp", "notebook"];
 /// Flags of `run` that are known and come later.
 const LATER_FLAGS: [&str; 6] = ["agents", "mcp", "allow-shell", "journal", "resume", "continue"];
 
-/// Values of `--api` that are known and come later.
-const LATER_APIS: [&str; 2] = ["openai-chat", "openai-responses"];
-
 /// Reads the arguments of the process, its own name first.
 ///
 /// # Errors
@@ -136,11 +133,6 @@ fn run_args(matches: &ArgMatches) -> Result<RunArgs, Failure> {
         {
             return Err(Failure::usage(format!("`--{flag}` comes with a later version")));
         }
-    }
-    if let Some(later) =
-        one::<String>(matches, "api").filter(|api| LATER_APIS.contains(&api.as_str()))
-    {
-        return Err(Failure::usage(format!("`--api {later}` comes with a later version")));
     }
     let Some(agent) = one::<PathBuf>(matches, "AGENT") else {
         return Err(Failure::usage(

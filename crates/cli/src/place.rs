@@ -96,7 +96,7 @@ impl Place {
             // Something was understood, so it is the right place.
             Some(_) if report.usage != UsageTotal::default() => "; try again later",
             Some(_) if message.contains("base URL") => "",
-            Some(_) => "; is the base URL right, and is it one of Anthropic's Messages API?",
+            Some(_) => "; is the base URL right, and does it speak the API that was asked?",
         }
     }
 
@@ -137,7 +137,11 @@ struct Watched {
 impl Transport for Watched {
     async fn send(&self, mut request: Request) -> Result<Response, TransportError> {
         if self.keyless {
-            request.headers.push(("x-api-key".to_owned(), "simulated".to_owned()));
+            let (name, value) = match request.path {
+                "/v1/messages" => ("x-api-key", "simulated"),
+                _ => ("authorization", "Bearer simulated"),
+            };
+            request.headers.push((name.to_owned(), value.to_owned()));
         }
         let sent = self.inner.send(request).await;
         let status = sent.as_ref().map_or(NO_RESPONSE, |response| response.status);

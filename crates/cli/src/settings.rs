@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use softland_agent::core::policy::Policy;
-use softland_agent::http::provider::{Given, Target, resolve};
+use softland_agent::http::provider::{Api, Given, Target, resolve};
 use softland_agent::http::{HttpTransport, Timeouts, Transport};
 use softland_agent::tools::built_in;
 use softland_agent::{Agent, AgentFile, Options, Root, ToolSet};
@@ -46,9 +46,10 @@ impl Settings {
         };
         let policy = policy(args, &config, &file)?;
         let model = model(args, &file)?;
-        let (transport, place) = transport(args, &config, &model)?;
+        let Way { transport, place, api } = way(args, &config, &model)?;
         let tools = tools(&file, &args.root)?;
         let options = Options {
+            api,
             show_thinking: args.show_thinking,
             price: config.price(&model),
             ..Options::default()
@@ -87,13 +88,16 @@ fn model(args: &RunArgs, file: &AgentFile) -> Result<String, Failure> {
     })
 }
 
+/// The way to a model.
+struct Way {
+    transport: Arc<dyn Transport>,
+    place: Place,
+    api: Api,
+}
+
 /// A base URL of the flag goes before the config's, that before the environment's. All name the
 /// origin of the provider's key.
-fn transport(
-    args: &RunArgs,
-    config: &Config,
-    model: &str,
-) -> Result<(Arc<dyn Transport>, Place), Failure> {
+fn way(args: &RunArgs, config: &Config, model: &str) -> Result<Way, Failure> {
     let env = |name: &str| std::env::var(name).ok();
     let provider = model.split_once('/').map_or(model, |(provider, _)| provider);
     let upstream = config.upstream(provider).cloned().unwrap_or_default();
@@ -101,18 +105,18 @@ fn transport(
     let of_config = upstream.base_url.as_ref().map(|url| (url.text.as_str(), url.place.as_str()));
     let key_variable = upstream.key.as_ref().map(|variable| variable.name.as_str());
     let given = Given { api: args.api, base_url: of_flag.or(of_config), key_variable };
-    let target = resolve(model, &given, &env);
-    let (transport, place): (Arc<dyn Transport>, _) =
-        match target.map_err(|error| Failure::usage(error.to_string()))? {
-            Target::Sim { model } => (Arc::new(InProcess::new(&model)?), Place::simulator()),
-            Target::Http(endpoint) => {
-                let place = Place::of(&endpoint, key_variable);
-                let transport = HttpTransport::new(endpoint, Timeouts::default())
-                    .map_err(|error| Failure::usage(error.to_string()))?;
-                (Arc::new(transport), place)
-            }
-        };
-    Ok((place.watch(transport), place))
+    let target = resolve(model, &given, &env).map_err(|error| Failure::usage(error.to_string()))?;
+    let api = target.api();
+    let (transport, place): (Arc<dyn Transport>, _) = match target {
+        Target::Sim { model, .. } => (Arc::new(InProcess::new(&model)?), Place::simulator()),
+        Target::Http(endpoint) => {
+            let place = Place::of(&endpoint, key_variable);
+            let transport = HttpTransport::new(endpoint, Timeouts::default())
+                .map_err(|error| Failure::usage(error.to_string()))?;
+            (Arc::new(transport), place)
+        }
+    };
+    Ok(Way { transport: place.watch(transport), place, api })
 }
 
 fn tools(file: &AgentFile, root: &Path) -> Result<ToolSet, Failure> {

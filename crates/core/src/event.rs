@@ -143,7 +143,8 @@ pub struct Facts {
     pub session_cost: NanoUsd,
     /// Time since the run's first request, idle gaps left out.
     pub elapsed: Millis,
-    /// Upper bound of the next request's input tokens.
+    /// What the next request's input comes to in tokens, as near as that can be told: a request
+    /// that may fit into a token limit is not refused for its worst case, which is for money.
     pub next_input: u64,
     /// The dearest the next request's input can be billed.
     pub next_input_cost: NanoUsd,

@@ -155,6 +155,12 @@ impl Ladder {
         self.tool_refusals
     }
 
+    /// The tool's limit that a turn was refused for last.
+    #[must_use]
+    pub fn tool_refused(&self) -> Option<&Because> {
+        self.tool_refused.as_ref()
+    }
+
     /// Continuations so far.
     #[must_use]
     pub fn continuations(&self) -> u64 {
@@ -213,8 +219,9 @@ impl Ladder {
             return self.local(&because);
         }
         if self.empties > self.setting.empty_before {
+            // No further turn was empty: it is the provider's failure that ends the row.
             let limit = self.setting.empty_limit.max(1);
-            return self.local(&Because::count(Reason::Empty, self.empties, limit));
+            return self.local(&Because::count(Reason::Provider, self.empties, limit));
         }
         Self::end(Ended::plain(Outcome::Failed, Reason::Provider), false)
     }
@@ -350,10 +357,10 @@ impl Ladder {
             (_, true) => Outcome::Landed,
             (_, false) => Outcome::Stopped,
         };
-        if !text {
+        let local = !text && self.setting.role == Role::Engine;
+        if local {
             self.rung = Some(Rung::LocalAnswer);
         }
-        let local = !text && self.setting.role == Role::Engine;
         Self::end(
             Ended { rung: self.rung.filter(|_| local), ..Ended::plain(outcome, reason) },
             local,

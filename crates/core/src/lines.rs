@@ -3,6 +3,7 @@
 
 use alloc::format;
 use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
@@ -68,6 +69,17 @@ pub fn note(because: &Because) -> String {
 #[must_use]
 pub fn tool_refused(tool: &str, limit: Limit) -> String {
     format!("{tool}: limit of {limit} reached{REMAIN}")
+}
+
+/// The same of several tools, in one line.
+#[must_use]
+pub fn tools_refused(refused: &[&Because]) -> String {
+    let reached = |because: &&Because| match &because.reason {
+        Reason::Tool(tool) => format!("{tool}: limit of {} reached", because.limit),
+        reason => format!("{reason}: limit of {} reached", because.limit),
+    };
+    let reached: Vec<String> = refused.iter().map(reached).collect();
+    format!("{}{REMAIN}", reached.join("; "))
 }
 
 /// The result of a call of a batch that passed the limit.

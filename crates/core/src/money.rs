@@ -11,7 +11,7 @@ const PER_DOLLAR: u64 = 1_000_000_000;
 
 /// An amount of US dollars in whole nano-dollars. Adds without overflow (it saturates).
 ///
-/// It is written as a decimal number of dollars; amounts up to nine million dollars survive
+/// It is written as a decimal number of dollars; amounts up to four million dollars survive
 /// the trip through a JSON number exactly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NanoUsd(pub u64);
@@ -29,9 +29,9 @@ impl NanoUsd {
     /// The amount in dollars, for display and JSON.
     #[must_use]
     pub fn dollars(self) -> f64 {
-        let whole = self.0 / PER_DOLLAR;
-        let rest = self.0 % PER_DOLLAR;
-        whole as f64 + rest as f64 / PER_DOLLAR as f64
+        // One division is the number nearest to the decimal, and so is written as that decimal;
+        // the sum of two parts would show their rounding (4.9981919999999995).
+        self.0 as f64 / PER_DOLLAR as f64
     }
 
     /// The amount nearest to `dollars`; nothing for a negative, infinite or unheld number.
@@ -151,6 +151,25 @@ mod tests {
             [(0, "$0.00"), (5_000_000_000, "$5.00"), (12_300_000, "$0.0123"), (1, "$0.000000001")]
         {
             assert_eq!(NanoUsd(nano).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_json_number_is_written_as_the_decimal_that_it_is() {
+        let written = |nano| serde_json::to_string(&NanoUsd(nano)).expect("a number");
+        for (nano, text) in [
+            (4_998_192_000, "4.998192"),
+            (1, "1e-9"),
+            (300_000_000, "0.3"),
+            (2_000_000_001, "2.000000001"),
+            (0, "0.0"),
+        ] {
+            assert_eq!(written(nano), text);
+        }
+        for nano in (0..2_000_000_000_000_u64).step_by(7_919_191_919) {
+            let decimal = alloc::format!("{}.{:09}", nano / PER_DOLLAR, nano % PER_DOLLAR);
+            let decimal = decimal.trim_end_matches('0').trim_end_matches('.');
+            assert_eq!(written(nano).trim_end_matches(".0"), decimal);
         }
     }
 

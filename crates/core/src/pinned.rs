@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::because::Because;
+use crate::because::{Because, Reason};
 use crate::lines::Version;
 use crate::policy::Policy;
 use crate::used::Used;
@@ -29,6 +29,21 @@ pub struct Pinned {
 }
 
 impl Pinned {
+    /// Keeps that these calls, refused by their tools' own limits, were taken out of the turn that
+    /// is answered as this round. What a request was made of before is not changed any more.
+    pub fn take_out<'b>(&mut self, round: u64, calls: impl Iterator<Item = &'b Because>) {
+        if self.looked.is_some_and(|looked| looked >= round) {
+            return;
+        }
+        for because in calls.filter(|because| matches!(because.reason, Reason::Tool(_))) {
+            let same = |d: &Decided| d.round == round && d.because.reason == because.reason;
+            if !self.decided.iter().any(same) {
+                let because = because.clone();
+                self.decided.push(Decided { round, lands: false, because });
+            }
+        }
+    }
+
     /// A new record under the newest wording.
     #[must_use]
     pub fn new(policy: Policy) -> Self {
@@ -41,8 +56,17 @@ impl Pinned {
 pub struct Decided {
     /// Rounds of the run that had been answered; 0 is the human message.
     pub round: u64,
-    /// Whether it lands the run; else it is the one warning of its limit.
+    /// Whether it lands the run; else it is the one warning of its limit, or, for a tool's own
+    /// limit, that calls of it were taken out of the turn before.
     pub lands: bool,
     /// The rule and its numbers.
     pub because: Because,
+}
+
+impl Decided {
+    /// Whether it says that calls were taken out of a turn by their tool's own limit.
+    #[must_use]
+    pub fn takes_out(&self) -> bool {
+        !self.lands && matches!(self.because.reason, Reason::Tool(_))
+    }
 }

@@ -135,6 +135,14 @@ impl Policy {
     pub fn observes(&self) -> bool {
         self.mode == Mode::Observe
     }
+
+    /// Whether a limit counts what the provider says of tokens.
+    #[must_use]
+    pub fn counts_usage(&self) -> bool {
+        self.tokens_limit.is_some()
+            || self.cost_limit_usd.is_some()
+            || self.session_cost_limit_usd.is_some()
+    }
 }
 
 /// A share of a limit in millionths, so that policies compare exactly.

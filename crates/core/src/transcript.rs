@@ -33,6 +33,8 @@ pub struct Transcript {
     carried: Option<Used>,
     /// The answer tool that the client forces.
     answer_tool: Option<String>,
+    /// Where runs of the name that the conversation goes by began, if it has one.
+    named: Option<Vec<Digest>>,
 }
 
 /// Where a message that was not taken yet will stand.
@@ -63,8 +65,8 @@ impl Transcript {
     #[must_use]
     pub fn new(role: Role, policy: Policy, records: BTreeMap<Digest, Pinned>) -> Self {
         let (run, asked) = (None, Vec::new());
-        let chain = Digest::EMPTY;
-        Self { role, policy, records, chain, run, runs: 0, asked, carried: None, answer_tool: None }
+        let (chain, carried, answer_tool, named) = (Digest::EMPTY, None, None, None);
+        Self { role, policy, records, chain, run, runs: 0, asked, carried, answer_tool, named }
     }
 
     /// Takes a user message. `facts` are given for the newest message only.
@@ -81,7 +83,7 @@ impl Transcript {
     pub fn here(&self, user: &User<'_>) -> Here {
         let place = self.chain.then(Digest::of(b"user")).then(content(user));
         match &self.run {
-            Some((run, _)) if !self.is_human(user) => Here { run: *run, starts: false, place },
+            Some((run, _)) if !self.begins(user, place) => Here { run: *run, starts: false, place },
             _ => Here { run: place, starts: true, place },
         }
     }
@@ -110,6 +112,13 @@ impl Transcript {
     /// forces. To be said before anything is taken.
     pub fn answer_by(&mut self, tool: Option<String>) {
         self.answer_tool = tool;
+    }
+
+    /// Says that the conversation goes by a name of its user's, for policies whose runs are begun
+    /// by that alone: `begun` are the places where runs of that name began. A name without any is
+    /// new, and its run begins at the newest human message. To be said before anything is taken.
+    pub fn named(&mut self, begun: Vec<Digest>) {
+        self.named = Some(begun);
     }
 
     /// Takes a turn of the model.
@@ -154,7 +163,7 @@ impl Transcript {
 
     fn message(&mut self, user: &User<'_>, facts: Option<&Facts>) -> Step {
         self.chain = self.chain.then(Digest::of(b"user")).then(content(user));
-        if self.is_human(user) {
+        if self.begins(user, self.chain) {
             return self.begin(user, facts);
         }
         let mut step = Step::default();
@@ -207,10 +216,20 @@ impl Transcript {
         self.asked.extend(user.texts.iter().map(|text| Digest::of(text.text.as_bytes())));
     }
 
-    /// Contract §1, "human message".
-    fn is_human(&self, user: &User<'_>) -> bool {
+    /// Whether a message that stands at this place begins a run.
+    fn begins(&self, user: &User<'_>, place: Digest) -> bool {
         let Some((_, run)) = &self.run else { return true };
-        if run.policy().run_boundary != RunBoundary::Human || !user.results.is_empty() {
+        match (run.policy().run_boundary, &self.named) {
+            (RunBoundary::Human, _) => self.is_human(run, user),
+            (RunBoundary::Header, Some(begun)) if begun.is_empty() => self.is_human(run, user),
+            (RunBoundary::Header, Some(begun)) => begun.contains(&place),
+            (RunBoundary::Header, None) | (RunBoundary::Conversation, _) => false,
+        }
+    }
+
+    /// Contract §1, "human message".
+    fn is_human(&self, run: &Run, user: &User<'_>) -> bool {
+        if !user.results.is_empty() {
             return false;
         }
         // Under a forced choice a client may ask for the answer's form, as nobody did.

@@ -43,6 +43,7 @@ fn governed(body: Vec<u8>, turns: usize) -> Bytes {
 
 fn begun(body: Vec<u8>, policy: Policy) -> Bytes {
     let context = Context {
+        api: Default::default(),
         role: Role::Gateway,
         policy,
         records: BTreeMap::new(),

@@ -1,6 +1,7 @@
 //! Anthropic's words and the core's.
 
+mod framing;
 pub(crate) mod history;
-pub(crate) mod relay;
-pub(crate) mod tail;
-pub(crate) mod turn;
+pub(crate) mod rewrite;
+
+pub(crate) use framing::{Anthropic, seen};

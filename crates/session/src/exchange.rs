@@ -21,16 +21,15 @@ use softland_core::{
     Admission, Because, Class, Digest, Ended, Facts, Failure, Here, Ladder, Next, Outcome, Pinned,
     Reason, Role, Run, Rung, Tail, Text, Transcript, classify, looks_trivial,
 };
-use softland_wire::anthropic::{
-    BlockKind, Content, End, Message, Request, RequestError, Role as RequestRole,
-};
-use softland_wire::{Splice, Tokens};
+use softland_wire::anthropic::{BlockKind, Content, Request, RequestError, Role as RequestRole};
+use softland_wire::{Api, Splice, Tokens};
 
 use crate::anthropic::history::Fold;
-use crate::anthropic::relay::{Ended as Response, Mode, Relay, Show};
-use crate::anthropic::{tail, turn};
+use crate::framing::{self, End, Json};
 use crate::out::Out;
+use crate::relay::{Ended as Response, Mode, Relay, Show};
 use crate::remembered::{Remembered, Seen};
+use crate::reply::Reply;
 
 pub use done::{Done, Pending};
 pub use unfinished::{Unfinished, Unreadable};
@@ -38,6 +37,8 @@ pub use unfinished::{Unfinished, Unreadable};
 /// What an exchange needs to know beside the request.
 #[derive(Clone, Debug)]
 pub struct Context {
+    /// The API that the client speaks.
+    pub api: Api,
     /// Who executes the tools.
     pub role: Role,
     /// The policy for a run that has no record yet.
@@ -58,6 +59,7 @@ impl Context {
     #[must_use]
     pub fn new(role: Role, policy: Policy, provider: Option<&str>, model: &str) -> Self {
         Self {
+            api: Api::default(),
             role,
             policy,
             records: BTreeMap::new(),
@@ -86,7 +88,7 @@ pub struct Opened<'a> {
     request: &'a Request<'a>,
     body: Bytes,
     role: Role,
-    fold: Fold,
+    fold: Fold<'a>,
     capability: Capability,
     output_maximum: Option<u64>,
     fallback: Pinned,
@@ -100,9 +102,9 @@ impl<'a> Opened<'a> {
         request: &'a Request<'a>,
         body: Bytes,
         context: Context,
-        remembered: Remembered,
+        remembered: Remembered<'a>,
     ) -> Self {
-        let Context { role, policy, records, facts: _, capability, output_maximum } = context;
+        let Context { role, policy, records, capability, output_maximum, .. } = context;
         let fallback = Pinned::new(policy.clone());
         let mut transcript = Transcript::new(role, policy, records);
         transcript.answer_by(plan::forced_answer(request));
@@ -114,13 +116,13 @@ impl<'a> Opened<'a> {
     /// Where the newest message stands; `None` where it is not a user's.
     #[must_use]
     pub fn here(&self) -> Option<Here> {
-        self.fold.here(self.request)
+        self.fold.here
     }
 
     /// The policy of the run that the newest message belongs to.
     #[must_use]
     pub fn policy(&self) -> &Policy {
-        let run = self.here().map(|here| here.run).or_else(|| self.fold.transcript.key());
+        let run = self.fold.here.map(|here| here.run).or_else(|| self.fold.transcript.key());
         run.map_or(&self.fallback.policy, |run| self.fold.transcript.policy_of(&run))
     }
 
@@ -137,6 +139,7 @@ pub struct Exchange {
     role: Role,
     capability: Capability,
     output_maximum: Option<u64>,
+    api: Api,
     /// What the client sent.
     body: Bytes,
     /// Where its newest message stands, if that is a user's.
@@ -149,15 +152,17 @@ pub struct Exchange {
     asked: Option<u64>,
     /// What identifies the run; `None` where there is none.
     key: Option<Digest>,
-    records: BTreeMap<Digest, Pinned>,
+    /// In one piece, since an exchange lasts as long as a stream and mostly has one: a tree has
+    /// room for eleven.
+    records: Vec<(Digest, Pinned)>,
     run: Arc<Run>,
     facts: Facts,
     ladder: Ladder,
     /// Messages behind the governed history.
-    tail: Vec<tail::Json>,
+    tail: Vec<Json>,
     /// A paused turn in the tail that waits for its tool's result: which message it is, and what
     /// it is without that call.
-    paused: Option<(usize, Option<tail::Json>)>,
+    paused: Option<(usize, Option<Json>)>,
     /// The history ends in a message of the system's: another one may not follow everywhere.
     ends_in_system: bool,
     /// How often `max_tokens` was doubled.
@@ -169,7 +174,7 @@ pub struct Exchange {
     /// Text of the turn's earlier pieces.
     pieces: String,
     /// The newest response.
-    newest: Option<Message>,
+    newest: Option<Reply>,
     spent: Tokens,
     /// Of each upstream response.
     billed: Vec<Tokens>,
@@ -187,22 +192,22 @@ impl Exchange {
     /// was seen in its newest message, goes to `out`.
     ///
     /// # Errors
-    /// When the body is no Messages request.
+    /// When the body is no request of the context's API.
     pub fn begin(
         body: impl Into<Bytes>,
         context: Context,
         out: &mut Out,
     ) -> Result<Self, RequestError> {
         let (body, facts) = (body.into(), context.facts);
-        let request = Request::scan(&body)?;
+        let request = Request::of(context.api, &body)?;
         let opened = Opened::fold(&request, body.clone(), context, Remembered::default());
         Ok(opened.begin(&facts, out))
     }
 
     fn open(opened: Opened<'_>, facts: Facts, out: &mut Out) -> Self {
         let Opened { request, body, role, mut fold, capability, output_maximum, fallback } = opened;
-        let here = fold.here(request);
-        let newest = fold.newest(request, &facts);
+        let here = fold.here;
+        let newest = fold.newest(&facts);
         let Fold { transcript, splice, fresh, .. } = fold;
         // A history without a user message has no run: it is passed on as it is.
         let (key, run, records) = transcript.into_parts();
@@ -220,18 +225,25 @@ impl Exchange {
         let next = ladder.first();
         plan::tell(&newest, matches!(next, Next::Send { .. }), out);
         let run = Arc::new(run);
-        let relay = Relay::new(role, streams, Arc::clone(&run), ids);
+        let asks = plan::asks(request, &run);
+        let mut lines = splice;
+        if asks.hidden_usage {
+            lines.include_usage(request.text, request.span, request.stream_options);
+        }
+        let framing = framing::of(request.api, asks);
+        let relay = Relay::new(framing, role, streams, Arc::clone(&run), ids);
         let mut exchange = Self {
             role,
             capability,
             output_maximum,
+            api: request.api,
             body,
             here,
             seen: fresh.unwrap_or_default(),
-            lines: splice,
+            lines,
             asked,
             key,
-            records,
+            records: records.into_iter().collect(),
             run,
             facts,
             ladder,
@@ -382,10 +394,10 @@ impl Exchange {
     }
 
     fn take(&mut self, response: Response, out: &mut Out) {
-        let message = response.message;
-        self.spent = self.spent.plus(message.usage.billed());
-        self.billed.push(message.usage.billed());
-        let finished = turn::finished(&message);
+        let reply = response.reply;
+        self.spent = self.spent.plus(reply.billed);
+        self.billed.push(reply.billed);
+        let finished = reply.finished();
         let class = classify(&finished, self.answer_tool.as_deref());
         self.vain = class == Class::Empty || looks_trivial(&finished);
         let admissions = self.run.admit(&finished.calls);
@@ -398,22 +410,30 @@ impl Exchange {
         });
         let because = refused.filter(|_| !passes && !self.run.policy().observes());
         let text = !Text::of(&self.pieces).is_blank() || !finished.text.is_blank();
-        let class = if self.run.policy().observes() { plan::as_observed(class) } else { class };
+        let class = if self.run.policy().observes() {
+            plan::tell_observed(&self.run, class, out);
+            plan::as_observed(class)
+        } else {
+            class
+        };
         let next = match self.ladder.answered(class, because.as_ref(), text) {
-            Next::Send { tail: Tail::Nudge(because), .. } if self.is_bare_again(&message) => {
+            Next::Send { tail: Tail::Nudge(because), .. } if self.is_bare_again(&reply) => {
                 self.ladder.unanswered(&because)
             }
             next => next,
         };
+        if self.role == Role::Gateway && next == Next::Pass {
+            plan::tell_taken_out(&finished.calls, &admissions, out);
+        }
         let show = self.show(class, &next);
         // The engine shows its own calls as they come, whatever becomes of them.
         let all = self.role == Role::Engine && show == Show::All;
         let admissions = if all { Vec::new() } else { admissions };
-        self.relay.settle(&message, show, &admissions, out);
+        self.relay.settle(&reply, show, &admissions, out);
         if show != Show::Nothing {
-            self.shown_output = self.shown_output.saturating_add(message.usage.tokens.output);
+            self.shown_output = self.shown_output.saturating_add(reply.tokens.output);
         }
-        self.newest = Some(message);
+        self.newest = Some(reply);
         self.follow(next, Some(class), out);
     }
 
@@ -422,6 +442,10 @@ impl Exchange {
         match next {
             Next::Pass => Show::All,
             Next::End { local: true, .. } => Show::Nothing,
+            // Thinking is signed over what the client has, where no tail stands before it.
+            Next::End { .. } if self.ladder.landing().is_some() && self.tail.is_empty() => {
+                Show::Landed
+            }
             Next::End { .. } if self.ladder.landing().is_some() => Show::Answer,
             Next::End { .. } if self.tail.is_empty() => Show::All,
             Next::End { .. } if class == Class::Answer => Show::Answer,
@@ -480,7 +504,7 @@ impl Exchange {
     }
 
     fn end(&mut self, end: Next, class: Option<Class>, out: &mut Out) -> Done {
-        if self.paused.is_some() && !self.newest.as_ref().is_some_and(tail::resolves) {
+        if self.paused.is_some() && !self.newest.as_ref().is_some_and(Reply::resolves) {
             self.close_pause();
         }
         done::finish(self, end, class, out)

@@ -8,11 +8,17 @@
 //! keeps no store (records go in and out as values) and knows no clock.
 
 mod anthropic;
+mod chat;
 mod exchange;
+mod framing;
 mod local;
 mod out;
 mod outline;
+mod relay;
 mod remembered;
+mod reply;
+mod responses;
+mod tail;
 
 pub use exchange::{Context, Done, Exchange, Opened, Pending, Step, Unfinished, Unreadable};
 pub use out::{Event, Intervention, Out};

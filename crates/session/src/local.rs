@@ -52,7 +52,10 @@ fn why(because: Option<&Because>) -> String {
         Reason::Stale => format!("The same context was answered in vain {used} times."),
         Reason::Refusal => "The model refused and said nothing.".to_owned(),
         Reason::Truncated => "The model's output was cut before it said anything.".to_owned(),
-        Reason::Provider => "The provider failed.".to_owned(),
+        Reason::Provider => format!(
+            "The model's newest turn was empty ({used} in a row), and the provider failed when it \
+             was asked to go on."
+        ),
         Reason::Repeat | Reason::Cycle | Reason::Errors => format!(
             "The run was caught in a loop ({reason}: {used} times, limit {limit}) and the model \
              gave no answer."
@@ -63,11 +66,30 @@ fn why(because: Option<&Because>) -> String {
                 Reason::Tool(tool) => format!(" of {tool}"),
                 _ => String::new(),
             };
+            if fits_no_more(reason, used, limit) {
+                return format!(
+                    "What one more request may come to did not fit into the run's limit ({key}: \
+                     {} used), and the model gave no answer.",
+                    of(used, limit)
+                );
+            }
             format!(
                 "The run reached its limit ({key}{tool}: {}), and the model gave no answer.",
                 of(used, limit)
             )
         }
+    }
+}
+
+/// Whether a limit of money or tokens is not used up, and only too near for a further request.
+fn fits_no_more(reason: &Reason, used: &Limit, limit: &Limit) -> bool {
+    if !matches!(reason, Reason::Cost | Reason::SessionCost | Reason::Tokens) {
+        return false;
+    }
+    match (used, limit) {
+        (Limit::Count(used), Limit::Count(limit)) => used < limit,
+        (Limit::Money(used), Limit::Money(limit)) => used < limit,
+        _ => false,
     }
 }
 
@@ -96,7 +118,7 @@ fn gathered(request: &Request<'_>, run: &Run) -> Vec<String> {
                     ));
                 }
                 BlockKind::ToolUse { id, name, input, server: false } => {
-                    let input = shortened(input.of(request.text), 100);
+                    let input = shortened(&input.of(request.text), 100);
                     calls
                         .push((id.unescape().into_owned(), format!("{} {input}", name.unescape())));
                 }
@@ -131,7 +153,7 @@ fn join(items: &mut [(String, Option<String>, String)], calls: &mut Vec<(String,
 
 fn excerpt(content: &ResultContent<'_>) -> String {
     let text = match content {
-        ResultContent::Absent(_) => None,
+        ResultContent::Absent(_) | ResultContent::Opaque => None,
         ResultContent::Text(text, _) => Some(*text),
         ResultContent::Parts { parts, .. } => {
             parts.iter().find_map(|part| part.text.map(|(text, _)| text))

@@ -27,8 +27,6 @@ pub struct Outline {
     pub uses_tools: bool,
     /// Whether it carries more than text: images, documents, what is not known.
     pub media: bool,
-    /// Whether a cache mark asks for the hour.
-    pub hour: bool,
     /// Thinking tokens that it asks for within its output.
     pub thinking_budget: u64,
 }
@@ -98,8 +96,6 @@ impl Outline {
             tools: names,
             uses_tools: !tools.is_empty(),
             media: false,
-            // Wherever it stands: a text that says so makes the bound dearer, never too low.
-            hour: request.text.contains("\"1h\""),
             thinking_budget,
         }
     }
@@ -156,7 +152,7 @@ fn digest(request: &Request<'_>, message: &RequestMessage<'_>) -> Digest {
 
 fn said(content: &ResultContent<'_>) -> Digest {
     match content {
-        ResultContent::Absent(_) => Digest::EMPTY,
+        ResultContent::Absent(_) | ResultContent::Opaque => Digest::EMPTY,
         ResultContent::Text(text, _) => Digest::EMPTY.then(Digest::of(text.raw().as_bytes())),
         ResultContent::Parts { parts, .. } => parts.iter().fold(Digest::EMPTY, |sum, part| {
             let of = part.text.map_or(part.kind, |(text, _)| text);

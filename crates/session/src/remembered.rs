@@ -2,6 +2,7 @@
 //! in as values and goes out as values; whose store it is, and how long it keeps them, is not
 //! known here.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -9,13 +10,16 @@ use softland_core::{Digest, Used};
 
 /// What a store remembers of one conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Remembered {
+pub struct Remembered<'a> {
     /// Messages that stood behind a history and are sent again, by their place.
-    pub tails: BTreeMap<Digest, KeptTail>,
+    pub tails: Cow<'a, BTreeMap<Digest, KeptTail>>,
     /// Tool results as they were when they were first sent, by their place.
-    pub results: BTreeMap<Digest, Seen>,
+    pub results: Cow<'a, BTreeMap<Digest, Seen>>,
     /// What was used before the history was compacted into its first message.
     pub carried: Option<Used>,
+    /// Where the runs of the name began that the conversation goes by, if it has one; empty for a
+    /// new name. Looked at where nothing but a name begins a run.
+    pub named: Option<Vec<Digest>>,
 }
 
 /// A nudge or a refusal that led to calls (`governing.md` §1): the client never saw it, and what

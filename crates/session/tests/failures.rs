@@ -426,6 +426,7 @@ impl Client {
 
     fn context(&self) -> Context {
         Context {
+            api: Default::default(),
             role: self.role,
             policy: self.policy.clone(),
             records: self.records.clone(),

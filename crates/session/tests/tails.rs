@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 use softland_core::policy::Policy;
 use softland_core::{Because, Facts, Limit, Millis, Outcome, Reason, Role, lines};
@@ -21,7 +23,7 @@ fn request(model: &str, messages: &[Value]) -> Vec<u8> {
     .into_bytes()
 }
 
-fn begin(role: Role, model: &str, messages: &[Value], remembered: Remembered) -> Exchange {
+fn begin(role: Role, model: &str, messages: &[Value], remembered: Remembered<'_>) -> Exchange {
     let body = request(model, messages);
     let scanned = Request::scan(&body).unwrap();
     let context = Context::new(role, Policy::default(), None, model);
@@ -115,9 +117,9 @@ fn after_a_nudge(edit: impl FnOnce(&mut Vec<Value>)) -> (Value, Value) {
     answer(&mut exchange, &json!([thinking("shown"), call("toolu_02")]), "tool_use");
     let done = done(&mut exchange);
     let kept = Remembered {
-        tails: done.tail.into_iter().collect(),
-        results: done.seen.into_iter().collect(),
-        carried: None,
+        tails: Cow::Owned(done.tail.into_iter().collect()),
+        results: Cow::Owned(done.seen.into_iter().collect()),
+        ..Remembered::default()
     };
     assert_eq!((kept.tails.len(), kept.results.len()), (1, 1));
     messages.push(assistant(&[thinking("shown"), call("toolu_02")]));
@@ -173,7 +175,7 @@ fn thinking_that_the_client_drops_is_dropped_from_the_tail() {
         text
     };
     let start = [user("go"), assistant(&[call("toolu_01")]), results("toolu_01", "one")];
-    let streamed = |messages: &[Value], kept: Remembered| {
+    let streamed = |messages: &[Value], kept: Remembered<'_>| {
         let mut body: Value = serde_json::from_slice(&request(MODEL, messages)).unwrap();
         body["stream"] = json!(true);
         let body = body.to_string().into_bytes();
@@ -201,7 +203,7 @@ fn thinking_that_the_client_drops_is_dropped_from_the_tail() {
         }
         let mut messages = start.to_vec();
         messages.extend([assistant(&turn), results("toolu_02", "two")]);
-        let kept = Remembered { tails: tails.clone(), ..Remembered::default() };
+        let kept = Remembered { tails: Cow::Borrowed(&tails), ..Remembered::default() };
         let next = sent(&mut streamed(&messages, kept));
         assert_taken(&next);
         let (tail, turn) = (&next["messages"][3]["content"], &next["messages"][5]["content"]);

@@ -33,7 +33,7 @@ impl Api {
 
     /// The name on the command line.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic",
             Self::OpenAiChat => "openai-chat",
@@ -48,6 +48,16 @@ impl Api {
     }
 }
 
+impl From<Api> for softland_session::wire::Api {
+    fn from(api: Api) -> Self {
+        match api {
+            Api::Anthropic => Self::Anthropic,
+            Api::OpenAiChat => Self::Chat,
+            Api::OpenAiResponses => Self::Responses,
+        }
+    }
+}
+
 /// Where the requests for a model go.
 #[derive(Clone, Debug)]
 pub enum Target {
@@ -55,6 +65,8 @@ pub enum Target {
     Sim {
         /// What stands after `sim/`.
         model: String,
+        /// The protocol.
+        api: Api,
     },
     /// Over HTTP.
     Http(Endpoint),
@@ -88,13 +100,6 @@ pub enum ProviderError {
     MissingApi {
         /// The provider.
         provider: String,
-    },
-    /// A protocol that this version does not speak.
-    LaterApi {
-        /// The provider.
-        provider: String,
-        /// The protocol.
-        api: Api,
     },
     /// The provider's default address does not speak the protocol.
     NoSuchApi {
@@ -149,12 +154,6 @@ impl fmt::Display for ProviderError {
             Self::MissingApi { provider } => write!(
                 f,
                 "the provider `{provider}` needs --api: anthropic, openai-chat or openai-responses"
-            ),
-            Self::LaterApi { provider, api } => write!(
-                f,
-                "`{provider}` would be asked by the API `{}`, which comes in a later version; \
-                 this version speaks `anthropic`",
-                api.name()
             ),
             Self::NoSuchApi { provider, api } => write!(
                 f,
@@ -226,9 +225,9 @@ pub fn resolve(
     let Some(provider) = PROVIDERS.iter().find(|provider| provider.name == name) else {
         return unlisted(name, model, given, &env);
     };
-    let api = spoken(name, given.api.unwrap_or(provider.api))?;
+    let api = given.api.unwrap_or(provider.api);
     if provider.name == "sim" && given.base_url.is_none() {
-        return Ok(Target::Sim { model: model.to_owned() });
+        return Ok(Target::Sim { model: model.to_owned(), api });
     }
     let base_url = match (given.base_url, provider.base_url_variable) {
         (Some((url, from)), _) => parse_base_url(url, from)?,
@@ -242,12 +241,21 @@ pub fn resolve(
         Some(variable) => Some(named_key(name, variable, auth, &env)?),
         None => find_key(provider.keys, &env)?,
     };
+    let credential = credential.map(|(auth, key)| (auth_of(api, auth), key));
     if credential.is_none() && provider.needs_key && !is_loopback(&base_url) {
         let variables = provider.keys.iter().map(|(name, _)| (*name).to_owned()).collect();
         return Err(ProviderError::MissingKey { provider: name.to_owned(), variables });
     }
     let (provider, model) = (name.to_owned(), model.to_owned());
     Ok(Target::Http(Endpoint { provider, model, api, base_url, credential }))
+}
+
+/// OpenAI's APIs take a bearer wherever they are served.
+fn auth_of(api: Api, auth: Auth) -> Auth {
+    match api {
+        Api::Anthropic => auth,
+        Api::OpenAiChat | Api::OpenAiResponses => Auth::Bearer,
+    }
 }
 
 type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -265,7 +273,6 @@ fn unlisted(
     let Some(api) = given.api else {
         return Err(ProviderError::MissingApi { provider });
     };
-    let api = spoken(name, api)?;
     let base_url = parse_base_url(base_url, from)?;
     let variable = format!("{}_API_KEY", name.to_uppercase().replace('-', "_"));
     let credential = match given.key_variable {
@@ -273,14 +280,6 @@ fn unlisted(
         None => find_key(&[(variable.as_str(), Auth::Bearer)], env)?,
     };
     Ok(Target::Http(Endpoint { provider, model: model.to_owned(), api, base_url, credential }))
-}
-
-fn spoken(provider: &str, api: Api) -> Result<Api, ProviderError> {
-    if api == Api::Anthropic {
-        Ok(api)
-    } else {
-        Err(ProviderError::LaterApi { provider: cut_line(provider, 60), api })
-    }
 }
 
 /// The key in the variable that a config names: where that is not set, no other key will do.
@@ -362,6 +361,17 @@ fn read_base_url(text: &str) -> Result<Url, &'static str> {
 /// Scheme, host and port of a URL, nothing else: fit for messages.
 pub(super) fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
+}
+
+impl Target {
+    /// The protocol that is spoken there.
+    #[must_use]
+    pub fn api(&self) -> Api {
+        match self {
+            Self::Sim { api, .. } => *api,
+            Self::Http(endpoint) => endpoint.api,
+        }
+    }
 }
 
 impl Endpoint {

@@ -9,9 +9,12 @@ use std::sync::Mutex;
 use serde_json::{Value, json};
 use softland_session::Pending;
 use softland_session::core::models::capability::Thinking;
-use softland_session::core::{Admission, Digest, NanoUsd, lines};
+use softland_session::core::{Admission, Digest, NanoUsd};
 
+use super::form::{self, Answered, Asks, Form, How};
 use super::{Records, UnderWay};
+use crate::http::provider::Api;
+use crate::tool::ToolDef;
 
 /// What stands in the place of an answer that a run did not come to.
 const INTERRUPTED: &str = "[interrupted before an answer]";
@@ -28,6 +31,8 @@ pub struct Conversation {
     inbox: Inbox,
     /// Digest of the system prompt and tools that the messages were made under.
     head: Option<Digest>,
+    /// The API whose form the messages have, once there are any.
+    api: Option<Api>,
 }
 
 /// Messages for a run that is under way.
@@ -63,7 +68,14 @@ impl Conversation {
         self.inbox.clone()
     }
 
-    /// The messages, each a JSON object in the provider's form.
+    /// The API whose form the messages have; `None` while there are none.
+    #[must_use]
+    pub fn api(&self) -> Option<Api> {
+        self.api
+    }
+
+    /// The messages, each a JSON object in the form of the API that was asked first: with OpenAI
+    /// Responses, its items. A system prompt is not among them.
     pub fn messages(&self) -> impl Iterator<Item = &[u8]> {
         self.messages.iter().map(Vec::as_slice)
     }
@@ -82,9 +94,10 @@ impl Conversation {
 
     /// Opens a run. Where the run before it came to no answer, a marker stands for that, so that
     /// the question does not read as text after tool results.
-    pub(super) fn ask(&mut self, prompt: &str) {
+    pub(super) fn ask(&mut self, api: Api, prompt: &str) {
+        self.api = Some(api);
         if !self.messages.is_empty() && !self.ends_with_model {
-            self.push(&json!({"role": "assistant", "content": INTERRUPTED}));
+            self.push(&self.form().answer(INTERRUPTED));
         }
         let mut texts = self.inbox.take();
         texts.push(prompt.to_owned());
@@ -92,15 +105,17 @@ impl Conversation {
         if texts.is_empty() {
             texts.push("(no question)".to_owned());
         }
-        let blocks: Vec<Value> =
-            texts.iter().map(|text| json!({"type": "text", "text": text})).collect();
-        self.push(&json!({"role": "user", "content": blocks}));
+        self.form().question(&texts).iter().for_each(|message| self.push(message));
         self.ends_with_model = false;
+    }
+
+    fn form(&self) -> &'static dyn Form {
+        form::of(self.api.unwrap_or(Api::Anthropic))
     }
 
     pub(super) fn extend(&mut self, messages: Vec<Vec<u8>>, records: Records) {
         self.ends_with_model |= !messages.is_empty();
-        self.messages.extend(messages);
+        self.messages.extend(messages.into_iter().flat_map(form::each));
         self.records = records;
     }
 
@@ -109,38 +124,34 @@ impl Conversation {
     pub(super) fn shown_before(&mut self, head: &Value, bound: bool) {
         let head = Digest::of(head.to_string().as_bytes());
         if bound && self.head.is_some_and(|known| known != head) {
-            self.messages.iter_mut().for_each(drop_thinking);
+            let form = self.form();
+            self.messages.iter_mut().for_each(|message| drop_signed(form, message));
         }
         self.head = Some(head);
     }
 
-    /// Answers a round: (id, text, failed), in order, and then whatever was said meanwhile.
-    pub(super) fn answer(&mut self, results: &[(String, String, bool)]) {
-        let results = results.iter().map(|(id, content, failed)| {
-            let mut result = json!({"type": "tool_result", "tool_use_id": id, "content": content});
-            if *failed {
-                result["is_error"] = Value::Bool(true);
-            }
-            result
-        });
-        let said = self.inbox.take().into_iter().filter(|text| !text.trim().is_empty());
-        let said = said.map(|text| json!({"type": "text", "text": text}));
-        let blocks: Vec<Value> = results.chain(said).collect();
-        self.push(&json!({"role": "user", "content": blocks}));
+    /// Answers a round, in order, and then gives whatever was said meanwhile.
+    pub(super) fn answer(&mut self, results: &[Answered]) {
+        let mut said = self.inbox.take();
+        said.retain(|text| !text.trim().is_empty());
+        self.form().results(results, &said).iter().for_each(|message| self.push(message));
         self.ends_with_model = false;
     }
 
     /// Answers the calls of a turn that was the answer itself, so that a later question finds no
     /// call open.
     pub(super) fn close_answer(&mut self, calls: &[Pending], answer: &str) {
-        let told = |call: &Pending| match call.admission {
-            Admission::Answer => (call.id.clone(), "Delivered.".to_owned(), false),
-            _ => (call.id.clone(), "Not run: the answer was given beside it.".to_owned(), true),
+        let told = |call: &Pending| {
+            let (text, how) = match call.admission {
+                Admission::Answer => ("Delivered.", How::Succeeded),
+                _ => ("Not run: the answer was given beside it.", How::NotRun),
+            };
+            Answered { id: call.id.clone(), text: text.to_owned(), how }
         };
         let results: Vec<_> = calls.iter().map(told).collect();
         self.answer(&results);
         let text = if answer.trim().is_empty() { "(delivered)" } else { answer };
-        self.push(&json!({"role": "assistant", "content": text}));
+        self.push(&self.form().answer(text));
         self.ends_with_model = true;
     }
 
@@ -149,15 +160,9 @@ impl Conversation {
     }
 }
 
-fn drop_thinking(message: &mut Vec<u8>) {
+fn drop_signed(form: &dyn Form, message: &mut Vec<u8>) {
     let Ok(mut value) = serde_json::from_slice::<Value>(message) else { return };
-    let Some(blocks) = value["content"].as_array_mut() else { return };
-    let before = blocks.len();
-    blocks.retain(|block| block["type"] != "thinking" && block["type"] != "redacted_thinking");
-    if blocks.len() != before {
-        if blocks.is_empty() {
-            blocks.push(json!({"type": "text", "text": lines::NO_ANSWER}));
-        }
+    if form.drop_signed(&mut value) {
         *message = value.to_string().into_bytes();
     }
 }
@@ -165,48 +170,43 @@ fn drop_thinking(message: &mut Vec<u8>) {
 impl UnderWay<'_> {
     /// Makes the conversation ready for this agent's tools and instructions.
     pub(super) fn settle_head(&mut self) {
-        let head = json!([self.agent.model, self.agent.system, self.tool_definitions()]);
+        let tools: Vec<_> = self
+            .tool_definitions()
+            .into_iter()
+            .map(|tool| json!([tool.name, tool.description, tool.input_schema]))
+            .collect();
+        let head = json!([self.agent.model, self.agent.system, tools]);
         self.conversation.shown_before(&head, self.setup.capability.prefix_bound);
     }
 
     /// The body of the next request, before it is governed.
     pub(super) fn request(&self) -> Vec<u8> {
-        let (provider, name) = self.agent.named_model();
+        let form = form::of(self.agent.options.api);
+        let (provider, posed) = self.agent.named_model();
         let model = if self.agent.model.starts_with("sim/") {
             self.agent.model.split_once('/').map_or("", |(_, name)| name)
         } else {
-            name
+            posed
         };
-        let mut head = json!({
-            "model": model,
-            "max_tokens": self.max_tokens(),
-            "stream": true,
+        let capability = &self.setup.capability;
+        let adaptive =
+            capability.thinking_adaptive && capability.thinking_absent == Thinking::Adaptive;
+        let head = form.head(&Asks {
+            provider,
+            model,
+            posed,
+            system: &self.agent.system,
+            tools: &self.tool_definitions(),
+            max_tokens: self.max_tokens(),
+            thinking: self.agent.options.show_thinking && adaptive,
         });
-        let marks = provider == Some("anthropic");
-        if marks {
-            // The mark moves with the end of the request and leaves the messages' bytes alone.
-            head["cache_control"] = json!({"type": "ephemeral"});
-        }
-        if !self.agent.system.is_empty() {
-            let mut block = json!({"type": "text", "text": self.agent.system});
-            if marks {
-                block["cache_control"] = json!({"type": "ephemeral"});
-            }
-            head["system"] = json!([block]);
-        }
-        let tools = self.tool_definitions();
-        if !tools.is_empty() {
-            head["tools"] = Value::Array(tools);
-        }
-        let adaptive = self.setup.capability.thinking_adaptive
-            && self.setup.capability.thinking_absent == Thinking::Adaptive;
-        if self.agent.options.show_thinking && adaptive {
-            head["thinking"] = json!({"type": "adaptive", "display": "summarized"});
-        }
+        let opening = form.opening(&self.agent.system).map(|first| first.to_string().into_bytes());
+        let messages: Vec<&[u8]> =
+            opening.iter().chain(&self.conversation.messages).map(Vec::as_slice).collect();
         let mut body = head.to_string().into_bytes();
         body.pop();
-        body.extend_from_slice(br#","messages":["#);
-        body.extend_from_slice(&self.conversation.messages.join(b",".as_slice()));
+        body.extend_from_slice(format!(r#","{}":["#, form.messages()).as_bytes());
+        body.extend_from_slice(&messages.join(b",".as_slice()));
         body.extend_from_slice(b"]}");
         body
     }
@@ -216,31 +216,19 @@ impl UnderWay<'_> {
         self.agent.options.max_tokens.unwrap_or(MAX_TOKENS).min(most)
     }
 
-    fn tool_definitions(&self) -> Vec<Value> {
-        let mut tools: Vec<Value> = self
-            .agent
-            .tools
-            .defs()
-            .map(|def| {
-                json!({
-                    "name": def.name,
-                    "description": def.description,
-                    "input_schema": def.input_schema,
-                })
-            })
-            .collect();
+    fn tool_definitions(&self) -> Vec<ToolDef> {
+        let mut tools: Vec<ToolDef> = self.agent.tools.defs().cloned().collect();
         let undeclared = |name: &&String| self.agent.tools.get(name).is_none();
         let answer_tool = self.setup.policy.answer_tool.as_ref().filter(undeclared);
-        tools.extend(answer_tool.map(|name| {
-            json!({
-                "name": name,
-                "description": "Gives the final answer. Call it once, when you are done.",
-                "input_schema": {
-                    "type": "object",
-                    "properties": {"answer": {"type": "string", "description": "the answer"}},
-                    "required": ["answer"],
-                },
-            })
+        tools.extend(answer_tool.map(|name| ToolDef {
+            name: name.clone(),
+            description: "Gives the final answer. Call it once, when you are done.".to_owned(),
+            input_schema: json!({
+                "type": "object",
+                "properties": {"answer": {"type": "string", "description": "the answer"}},
+                "required": ["answer"],
+            }),
+            reads: true,
         }));
         tools
     }

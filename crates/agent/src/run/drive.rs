@@ -8,11 +8,10 @@ use softland_session::core::{
     Because, Ended, Failure, Limit, Millis, Outcome, Phase, Reason, Run, Used,
 };
 use softland_session::wire::Tokens;
-use softland_session::wire::anthropic::ApiError;
 use softland_session::{Done, Event as Shown, Exchange, Out, Step, Unfinished};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::{UnderWay, emit};
+use super::{UnderWay, emit, form};
 use crate::event::EventKind;
 use crate::http::retry::{self, Jitter};
 use crate::http::{Request, Response, ResponseHead, TransportError};
@@ -228,13 +227,14 @@ async fn attempt(
     meter: &mut super::Meter,
 ) -> Attempt {
     let bytes = body.len();
-    let request = Request { path: "/v1/messages", headers: Vec::new(), body };
+    let form = form::of(agent.options.api);
+    let request = Request { path: form.path(), headers: Vec::new(), body };
     let response = match agent.transport.send(request).await {
         Ok(response) => response,
         Err(error) => return Attempt::Failed(Problem::Transport(error)),
     };
     if !(200..300).contains(&response.status) {
-        return Attempt::Failed(refused(response).await);
+        return Attempt::Failed(refused(form, response).await);
     }
     let streamed = response.head.content_type.as_deref().is_none_or(is_event_stream);
     let mut tell_all = |out: Out| {
@@ -264,11 +264,10 @@ fn is_event_stream(content_type: &str) -> bool {
     content_type.trim_start().to_ascii_lowercase().starts_with("text/event-stream")
 }
 
-async fn refused(response: Response) -> Problem {
+async fn refused(form: &dyn form::Form, response: Response) -> Problem {
     let (status, head) = (response.status, response.head.clone());
     let body = response.read(MAX_BODY).await.unwrap_or_default();
-    let error = ApiError::from_response(status, &body);
-    Problem::Status(status, head, error.to_string())
+    Problem::Status(status, head, form.refusal(status, &body))
 }
 
 async fn stream(

@@ -66,15 +66,15 @@ impl Meter {
     }
 
     pub(super) fn facts(&self, _conversation: &Conversation, body_bytes: usize) -> Facts {
-        // One token per byte that the provider has not counted yet is the most it can come to.
-        let next_input = match self.known {
-            Some((tokens, bytes)) => tokens + body_bytes.saturating_sub(bytes) as u64,
-            None => body_bytes as u64,
-        };
-        let price = self.price_at(next_input);
-        let input_at = |pico: u64| NanoUsd(next_input.saturating_mul(pico).div_ceil(1000));
+        let (known, bytes) = self.known.unwrap_or_default();
+        let new = body_bytes.saturating_sub(bytes) as u64;
+        // One token per byte that the provider has not counted yet is the most it can come to,
+        // which is for money; four bytes a token are what text mostly has.
+        let most = known.saturating_add(new);
+        let price = self.price_at(most);
+        let input_at = |pico: u64| NanoUsd(most.saturating_mul(pico).div_ceil(1000));
         Facts {
-            next_input,
+            next_input: known.saturating_add(new / 4),
             next_input_cost: price.map_or(NanoUsd::ZERO, |p| input_at(p.dearest_input(false))),
             reserve_input_cost: price.map_or(NanoUsd::ZERO, |p| input_at(p.input)),
             output_pico: price.map_or(0, |p| p.output),

@@ -9,6 +9,7 @@ use softland_session::Pending;
 use softland_session::core::{Admission, Because, Reason, lines};
 use tokio_util::sync::CancellationToken;
 
+use super::form::{Answered, How};
 use super::{Agent, UnderWay, drive};
 use crate::event::EventKind;
 use crate::tool::{ToolCall, ToolOutput};
@@ -23,7 +24,7 @@ impl UnderWay<'_> {
         self.conversation.answer(&results);
     }
 
-    async fn all_at_once(&mut self, calls: &[Pending]) -> Vec<(String, String, bool)> {
+    async fn all_at_once(&mut self, calls: &[Pending]) -> Vec<Answered> {
         for call in calls.iter().filter(|call| call.admission.runs()) {
             self.tell_execute(call);
         }
@@ -49,12 +50,7 @@ impl UnderWay<'_> {
 
     /// Under a limit of result characters the calls run in order; the result that crosses it is
     /// cut to the room left, and what follows is not run.
-    async fn one_by_one(
-        &mut self,
-        calls: &[Pending],
-        limit: u64,
-        mut used: u64,
-    ) -> Vec<(String, String, bool)> {
+    async fn one_by_one(&mut self, calls: &[Pending], limit: u64, mut used: u64) -> Vec<Answered> {
         let mut results = Vec::with_capacity(calls.len());
         for call in calls {
             let because = Because::count(Reason::ResultChars, used, limit);
@@ -104,7 +100,7 @@ impl UnderWay<'_> {
         call: &Pending,
         output: ToolOutput,
         took: std::time::Duration,
-    ) -> (String, String, bool) {
+    ) -> Answered {
         let content = said(output.content);
         if call.admission.runs() {
             self.emit.send(EventKind::ToolResult {
@@ -122,7 +118,12 @@ impl UnderWay<'_> {
             });
             self.tell_note(call, &content);
         }
-        (call.id.clone(), content, output.is_error)
+        let how = match (call.admission.runs(), output.is_error) {
+            (false, _) => How::NotRun,
+            (true, true) => How::Failed,
+            (true, false) => How::Succeeded,
+        };
+        Answered { id: call.id.clone(), text: content, how }
     }
 }
 

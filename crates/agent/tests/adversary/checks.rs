@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::Value;
 use softland_agent::core::policy::{Batch, Policy};
 use softland_agent::core::{Ladder, Outcome};
+use softland_agent::http::provider::Api;
 use softland_agent::{AnsweredBy, Conversation, Event, EventKind, Report};
 use softland_session::wire::anthropic::Request;
 
@@ -106,32 +107,58 @@ pub(crate) fn report(report: &Report) {
     }
 }
 
-/// Every call is answered exactly once, in the next message.
-pub(crate) fn conversation(conversation: &Conversation) {
+/// Every call is answered exactly once, before the model says anything more.
+pub(crate) fn conversation(api: Api, conversation: &Conversation) {
     let messages: Vec<Value> =
         conversation.messages().map(|m| serde_json::from_slice(m).unwrap()).collect();
-    let ids = |message: Option<&Value>, kind: &str, key: &str| -> Vec<String> {
-        let blocks = message.and_then(|m| m["content"].as_array()).cloned().unwrap_or_default();
-        let of = |b: &Value| (b["type"] == kind).then(|| b[key].as_str().unwrap().to_owned());
-        blocks.iter().filter_map(of).collect()
-    };
+    let mut open: Vec<String> = Vec::new();
     for (n, message) in messages.iter().enumerate() {
-        let calls = ids(Some(message), "tool_use", "id");
-        let results = ids(messages.get(n + 1), "tool_result", "tool_use_id");
-        if message["role"] == "assistant" {
-            assert_eq!(calls, results, "message {n} of {messages:#?}");
+        let (calls, answers) = ids(api, message);
+        for answer in answers {
+            assert!(!open.is_empty(), "a result without a call: message {n} of {messages:#?}");
+            assert_eq!(open.remove(0), answer, "message {n} of {messages:#?}");
         }
+        // A turn of Responses may have a text behind its calls; the simulator looks at the order.
+        let items = api == Api::OpenAiResponses;
+        let speaks = message["role"] == "user" || (message["role"] == "assistant" && !items);
+        assert!(!speaks || open.is_empty(), "unanswered before message {n} of {messages:#?}");
+        open.extend(calls);
+    }
+    assert!(open.is_empty(), "unanswered at the end of {messages:#?}");
+}
+
+/// The ids of a message's calls, and of its results.
+fn ids(api: Api, message: &Value) -> (Vec<String>, Vec<String>) {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let of = |list: &Value, kind: &str, key: &str| -> Vec<String> {
+        let list = list.as_array().map(Vec::as_slice).unwrap_or_default();
+        list.iter().filter(|b| b["type"] == kind).map(|b| text(&b[key])).collect()
+    };
+    let one = |is: bool, key: &str| if is { vec![text(&message[key])] } else { Vec::new() };
+    match api {
+        Api::Anthropic => (
+            of(&message["content"], "tool_use", "id"),
+            of(&message["content"], "tool_result", "tool_use_id"),
+        ),
+        Api::OpenAiChat => (
+            of(&message["tool_calls"], "function", "id"),
+            one(message["role"] == "tool", "tool_call_id"),
+        ),
+        Api::OpenAiResponses => (
+            one(message["type"] == "function_call", "call_id"),
+            one(message["type"] == "function_call_output", "call_id"),
+        ),
     }
 }
 
 /// Every request begins with the messages of the one before it, but those that stand apart.
-pub(crate) fn prefixes(transport: &SimTransport, apart: &[usize]) {
+pub(crate) fn prefixes(api: Api, transport: &SimTransport, apart: &[usize]) {
     let bodies = transport.bodies.lock().unwrap();
     for (n, pair) in bodies.windows(2).enumerate() {
         if apart.contains(&(n + 1)) {
             continue;
         }
-        let (before, after) = (messages(&pair[0]), messages(&pair[1]));
+        let (before, after) = (messages(api, &pair[0]), messages(api, &pair[1]));
         let before = before.strip_suffix(b"]").unwrap();
         assert!(
             after.starts_with(before),
@@ -158,8 +185,8 @@ pub(crate) fn refused(case: &Case, watching: &Watching, asked: usize) {
     }
 }
 
-fn messages(body: &[u8]) -> &[u8] {
-    let span = Request::scan(body).unwrap().messages.span;
+fn messages(api: Api, body: &[u8]) -> &[u8] {
+    let span = Request::of(api.into(), body).unwrap().messages.span;
     &body[span.start..span.end]
 }
 

@@ -49,11 +49,12 @@ impl Watching {
 /// The rung of a landing that a request is, as its bytes show it. What asks and what refuses both
 /// carry the note and are told apart by how much goes before it.
 fn rung(request: &Value) -> Option<String> {
-    let choice = request["tool_choice"]["type"].as_str();
-    let messages = request["messages"].as_array()?;
+    let choice = &request["tool_choice"];
+    let choice = choice.as_str().or_else(|| choice["type"].as_str());
+    let messages = request["messages"].as_array().or_else(|| request["input"].as_array())?;
     let noted = messages.last()?.to_string().contains("Answer now with what you have");
     match choice {
-        Some(choice @ ("none" | "tool")) => Some(choice.to_owned()),
+        Some(choice @ ("none" | "tool" | "function")) => Some(choice.to_owned()),
         _ if noted => Some(format!("ask, behind {} messages", messages.len())),
         _ => None,
     }

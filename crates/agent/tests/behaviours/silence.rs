@@ -117,6 +117,7 @@ fn b33_the_bare_message_comes_once_and_then_softland_answers() {
         "tools": [{"name": "grep", "input_schema": {"type": "object"}}],
         "messages": [{"role": "user", "content": "What?"}]});
     let context = Context {
+        api: Default::default(),
         role: Role::Engine,
         policy: Policy { empty_limit: 5, ..Policy::default() },
         records: Default::default(),

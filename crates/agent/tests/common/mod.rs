@@ -59,8 +59,12 @@ impl Transport for SimTransport {
     async fn send(&self, request: Request) -> Result<Response, TransportError> {
         let now = self.now.fetch_add(1000, Ordering::Relaxed);
         self.bodies.lock().unwrap().push(request.body.to_vec());
-        let headers = [("x-api-key", "any"), ("anthropic-version", "2023-06-01")]
-            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let headers: &[(&str, &str)] = match request.path {
+            "/v1/messages" => &[("x-api-key", "any"), ("anthropic-version", "2023-06-01")],
+            _ => &[("authorization", "Bearer any")],
+        };
+        let headers: Vec<(String, String)> =
+            headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
         let response = self.sim.respond(
             now,
             &softland_sim::Request {

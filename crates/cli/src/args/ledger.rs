@@ -66,7 +66,7 @@ pub(super) fn runs() -> Command {
         .arg(
             spec::text("delete", "RUN")
                 .num_args(0..=1)
-                .help("Delete this run (or one known by a unique prefix), or those --before"),
+                .help("Delete this run (by id, unique prefix or name), or those --before"),
         )
         .arg(
             spec::text("before", "TIME")
@@ -79,7 +79,9 @@ pub(super) fn show() -> Command {
     let show = Command::new("show")
         .about("Shows one run of a ledger, step by step, with the reason of each decision")
         .max_term_width(100)
-        .arg(Arg::new("RUN").required(true).help("The run's id, or a unique prefix of it"));
+        .arg(Arg::new("RUN").required(true).help(
+            "The run's id, a unique prefix of it, or the client's name for it (x-softland-run)",
+        ));
     which(show)
 }
 

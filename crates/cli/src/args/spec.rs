@@ -1,13 +1,13 @@
 //! The command line's shape and its help. Policy flags come from the one list of policy keys.
 
-use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, Command, value_parser};
 use softland_agent::core::policy::{KEYS, Policy, is_limit};
 use softland_agent::http::provider::Api;
 use softland_sim::Scenario;
 use std::path::PathBuf;
 
-use super::{LATER_APIS, LATER_FLAGS};
+use super::LATER_FLAGS;
 
 /// Where `softland sim` listens where nothing else is said.
 pub(super) const SIM_LISTEN: &str = "127.0.0.1:4142";
@@ -116,13 +116,11 @@ fn run() -> Command {
             "Where the provider is; goes before [upstream.PROVIDER] of the config, that before the \
              provider's variable",
         ))
-        .arg(text("api", "API").help("The protocol that it speaks").value_parser(
-            PossibleValuesParser::new(
-                Api::ALL.map(|api| {
-                    PossibleValue::new(api.name()).hide(LATER_APIS.contains(&api.name()))
-                }),
-            ),
-        ));
+        .arg(
+            text("api", "API")
+                .help("The protocol that it speaks")
+                .value_parser(PossibleValuesParser::new(Api::ALL.map(Api::name))),
+        );
     let run = with_policy_flags(run)
         .next_help_heading(OUTPUT)
         .arg(

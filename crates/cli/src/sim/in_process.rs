@@ -46,8 +46,8 @@ impl InProcess {
 impl Transport for InProcess {
     async fn send(&self, request: Request) -> Result<Response, TransportError> {
         let mut headers = request.headers;
-        for (name, value) in [("x-api-key", "simulated"), ("anthropic-version", "2023-06-01")] {
-            headers.push((name.to_owned(), value.to_owned()));
+        for (name, value) in credentials(request.path) {
+            headers.push(((*name).to_owned(), (*value).to_owned()));
         }
         let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let asked = softland_sim::Request {
@@ -75,10 +75,21 @@ impl Transport for InProcess {
     }
 }
 
+/// What a provider wants to see on each request: any key will do.
+fn credentials(path: &str) -> &'static [(&'static str, &'static str)] {
+    match path {
+        "/v1/messages" => &[("x-api-key", "simulated"), ("anthropic-version", "2023-06-01")],
+        _ => &[("authorization", "Bearer simulated")],
+    }
+}
+
 fn head(answer: &softland_sim::Response) -> ResponseHead {
     ResponseHead {
         content_type: answer.header("content-type").map(str::to_owned),
-        request_id: answer.header("request-id").map(str::to_owned),
+        request_id: answer
+            .header("request-id")
+            .or_else(|| answer.header("x-request-id"))
+            .map(str::to_owned),
         retry_after: answer
             .header("retry-after")
             .and_then(|seconds| seconds.parse().ok())

@@ -5,7 +5,6 @@
 
 use super::Model;
 use super::table::{ALIASES, MODELS};
-use core::cmp::Ordering;
 
 /// Names under which a provider of the table is known as well.
 const PROVIDER_NAMES: &[(&str, &str)] = &[
@@ -82,7 +81,10 @@ const SUFFIXES: &[&str] = &[
 ];
 
 pub(super) fn find(provider: Option<&str>, model: &str) -> Option<&'static Model> {
-    let model = model.trim();
+    // The table's names are in lower case: what is looked up is, too, once for all comparisons.
+    let lower = model.bytes().any(|byte| byte.is_ascii_uppercase());
+    let lower = lower.then(|| model.to_ascii_lowercase());
+    let model = lower.as_deref().unwrap_or(model).trim();
     match provider.and_then(known_provider) {
         Some("openrouter") => at_provider("openrouter", model).or_else(|| by_name(model)),
         // A host's own prices: another vendor's row would be a guess.
@@ -136,21 +138,14 @@ fn barer(provider: &str, model: &str) -> Option<&'static Model> {
 
 fn exact(provider: &str, name: &str) -> Option<&'static Model> {
     by_id(provider, name).or_else(|| {
-        let found = ALIASES.binary_search_by(|row| order((row.0, row.1), (provider, name))).ok()?;
+        let found = ALIASES.binary_search_by(|row| (row.0, row.1).cmp(&(provider, name))).ok()?;
         by_id(provider, ALIASES.get(found)?.2)
     })
 }
 
 fn by_id(provider: &str, id: &str) -> Option<&'static Model> {
-    let found =
-        MODELS.binary_search_by(|row| order((row.provider, row.id), (provider, id))).ok()?;
+    let found = MODELS.binary_search_by(|row| (row.provider, row.id).cmp(&(provider, id))).ok()?;
     MODELS.get(found)
-}
-
-/// Order of a row's lower-case (provider, name) against a name in any case.
-fn order(row: (&str, &str), wanted: (&str, &str)) -> Ordering {
-    let wanted_name = wanted.1.bytes().map(|byte| byte.to_ascii_lowercase());
-    row.0.cmp(wanted.0).then_with(|| row.1.bytes().cmp(wanted_name))
 }
 
 /// `model` without everything that hosts write before an id.

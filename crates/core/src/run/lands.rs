@@ -61,7 +61,7 @@ impl Run {
             rules::result_chars::warned(&self.used, policy),
         ];
         let mut due: Vec<Because> = shown.into_iter().flatten().collect();
-        let here = |d: &&Decided| d.round == round && !d.lands;
+        let here = |d: &&Decided| d.round == round && !d.lands && !d.takes_out();
         due.extend(self.pinned.decided.iter().filter(here).map(|d| d.because.clone()));
         if let Some(facts) = facts {
             let on_facts = [

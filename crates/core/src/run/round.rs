@@ -216,7 +216,16 @@ impl Run {
         if open.ran < open.to_run || open.ended {
             return countdown;
         }
-        self.end_round(open, facts, signals, true).or(countdown)
+        self.end_round(open, facts, signals, true).or_else(|| self.taken_out()).or(countdown)
+    }
+
+    /// What the last result of a round says of calls that stand in no history, since they were
+    /// taken out of the turn by their tools' own limits.
+    fn taken_out(&self) -> Option<Line> {
+        let here = self.pinned.decided.iter().filter(|decided| decided.round == self.used.rounds);
+        let taken: Vec<_> = here.filter(|d| d.takes_out()).map(|d| &d.because).collect();
+        let because = (*taken.first()?).clone();
+        Some((AdditionKind::Countdown, Some(because), lines::tools_refused(&taken)))
     }
 
     /// No call of the round ran. Where the run's own limit refused them, their results carry the

@@ -156,10 +156,34 @@ pub fn may_be_cleared(text: &str) -> bool {
 #[must_use]
 pub fn is_unfinished(text: &str) -> bool {
     let head = head(text, HEAD_BYTES).as_bytes();
-    UNFINISHED.iter().any(|row| {
-        let word = row.word.as_bytes();
-        head.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
+    head.iter().enumerate().any(|(at, first)| {
+        OPENS_UNFINISHED.get(usize::from(*first)) == Some(&true)
+            && UNFINISHED.iter().any(|row| {
+                let word = row.word.as_bytes();
+                head.get(at..at + word.len()).is_some_and(|part| part.eq_ignore_ascii_case(word))
+            })
     })
+}
+
+/// The bytes that a row of [`UNFINISHED`] begins with, in either case.
+static OPENS_UNFINISHED: [bool; 256] = {
+    let mut opens = [false; 256];
+    let mut row = 0;
+    while row < UNFINISHED.len() {
+        let first = UNFINISHED[row].word.as_bytes()[0];
+        opens[first.to_ascii_lowercase() as usize] = true;
+        opens[first.to_ascii_uppercase() as usize] = true;
+        row += 1;
+    }
+    opens
+};
+
+/// Whether a text may hold one of the words of [`is_unfinished`], escaped or not. One pass without a
+/// branch, so that it costs nearly nothing.
+#[must_use]
+pub fn may_be_unfinished(text: &str) -> bool {
+    // The last one stands for the escape of any letter: the case of `\` is `|`.
+    has_any_four(text, &[*b"stat", *b"runn", *b"fini", *b"outp", *b"|u00"])
 }
 
 /// Whether a command failed, by a known exit-code line: `Some(true)` for a code that is
@@ -179,17 +203,22 @@ pub fn exit_failed(text: &str) -> Option<bool> {
 /// two short words in it. One pass without a branch, so that it costs nearly nothing.
 #[must_use]
 pub fn may_tell_exit(text: &str) -> bool {
+    has_any_four(text, &[*b"exit", *b"urnc"])
+}
+
+/// Whether one of these lower-case words is in a text, in whatever case.
+fn has_any_four<const N: usize>(text: &str, words: &[[u8; 4]; N]) -> bool {
     let bytes = text.as_bytes();
     let from = |at| bytes.get(at..).unwrap_or_default();
     let windows = bytes.iter().zip(from(1)).zip(from(2)).zip(from(3));
     windows.fold(false, |found, (((a, b), c), d)| {
-        let is = |word: &[u8; 4]| {
-            (a | 0x20 == word[0])
-                & (b | 0x20 == word[1])
-                & (c | 0x20 == word[2])
-                & (d | 0x20 == word[3])
-        };
-        found | is(b"exit") | is(b"urnc")
+        words.iter().fold(found, |found, word| {
+            found
+                | ((a | 0x20 == word[0])
+                    & (b | 0x20 == word[1])
+                    & (c | 0x20 == word[2])
+                    & (d | 0x20 == word[3]))
+        })
     })
 }
 

@@ -288,6 +288,18 @@ fn cleared_volatile_and_unfinished() {
     assert!(is_unfinished("Process running with session ID 12"));
     assert!(!is_unfinished("done"));
     assert!(!is_unfinished(&["x".repeat(5000).as_str(), "still running"].concat()));
+    for row in UNFINISHED {
+        let (word, upper) = (row.word, row.word.to_uppercase());
+        for text in [word, &upper, &["ab", word, "c"].concat(), &["ssss\n", &upper].concat()] {
+            assert!(is_unfinished(text) && may_be_unfinished(text), "{text}");
+            let escaped = text.replace('"', "\\\"").replace('s', "\\u0073");
+            assert!(may_be_unfinished(&escaped), "{escaped}");
+        }
+        assert!(!is_unfinished(&word[..word.len() - 1]), "{word}");
+    }
+    for text in ["{\"error\":1}", "fn main() {}", "1\tuse", "\"quoted\"", "|u0"] {
+        assert!(!may_be_unfinished(text), "{text}");
+    }
 }
 
 #[test]

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use softland_core::policy::{Batch, Countdown, Policy, Share};
+use softland_core::policy::{Batch, Countdown, Policy, RunBoundary, Share};
 use softland_core::{
-    AdditionKind, Admission, Call, Facts, Millis, NanoUsd, Role, Stop, Transcript,
+    AdditionKind, Admission, Because, Call, Digest, Facts, Millis, NanoUsd, Pinned, Reason, Role,
+    Stop, Transcript,
 };
 
 use crate::support::{Talk, batch, input, limited, lines};
@@ -182,4 +183,68 @@ fn b07_countdown_from_is_inclusive_and_nothing_is_said_before_it() {
         let heard: Vec<_> = (1..=10).filter(said).collect();
         assert_eq!(heard, (first..=10).collect::<Vec<_>>(), "from {percent} %");
     }
+}
+
+/// What was taken out of a turn by a tool's own limit stands in no history: the record says it, at
+/// the last result of that round, in every reading; without the record nobody does.
+#[test]
+fn the_last_result_tells_of_calls_that_were_taken_out() {
+    let policy = Policy { tool_limits: [("list".to_owned(), 1)].into(), ..Policy::default() };
+    let mut record = Pinned::new(policy.clone());
+    record.looked = Some(1);
+    let refused = |tool: &str| Because::count(Reason::Tool(tool.to_owned()), 1, 1);
+    record.take_out(1, [refused("late")].iter());
+    assert_eq!(record.decided, [], "the request of that round is made already");
+    record.take_out(2, [refused("list"), Because::count(Reason::ToolCalls, 3, 3)].iter());
+    record.take_out(2, [refused("list"), refused("glob")].iter());
+    assert_eq!(record.decided.len(), 2, "each tool once, and only tools");
+    let key = Talk::new(Role::Gateway, Policy::default()).transcript.key().expect("a run");
+    for (records, wanted) in [
+        (
+            BTreeMap::from([(key, record)]),
+            Some("list: limit of 1 reached; glob: limit of 1 reached; other tools remain"),
+        ),
+        (BTreeMap::new(), None),
+    ] {
+        let mut talk = Talk::new(Role::Gateway, policy.clone());
+        talk.transcript = Transcript::new(Role::Gateway, policy.clone(), records);
+        talk.say("What is it?");
+        let said: Vec<_> = (0..4)
+            .map(|n| {
+                let calls = [("grep", input(n), "a", false), ("read", input(n), "b", false)];
+                lines(&talk.round(&calls))
+            })
+            .collect();
+        for (n, said) in said.into_iter().enumerate() {
+            let here = wanted.filter(|_| n == 1);
+            let line = here.map(|text| (1, (AdditionKind::Countdown, text.to_owned())));
+            assert_eq!(said, line.into_iter().collect(), "round {n}");
+        }
+    }
+}
+
+#[test]
+fn where_only_names_begin_runs_a_new_one_begins_at_the_newest_question() {
+    let policy = Policy { run_boundary: RunBoundary::Header, ..limited(9) };
+    let talk = |named: Option<Vec<Digest>>| {
+        let mut talk = Talk::new(Role::Gateway, policy.clone());
+        talk.transcript = Transcript::new(Role::Gateway, policy.clone(), BTreeMap::new());
+        if let Some(begun) = named {
+            talk.transcript.named(begun);
+        }
+        let mut began = Vec::new();
+        for n in 0..3 {
+            began.push(talk.say(&format!("Question {n}?")).starts_run);
+            talk.one("grep", input(n), "found");
+            talk.model("That is the whole answer to it.", vec![], Stop::Natural);
+        }
+        (began, talk.calls(), talk.transcript.key().expect("a run"))
+    };
+    assert_eq!(talk(None).0, [true, false, false], "no name: one run");
+    let (began, calls, newest) = talk(Some(Vec::new()));
+    assert_eq!((began, calls), (vec![true, true, true], 1), "a new name");
+    let (began, calls, _) = talk(Some(vec![newest]));
+    assert_eq!((began, calls), (vec![true, false, true], 1), "a known one goes on from there");
+    let (began, calls, _) = talk(Some(vec![Digest::of(b"elsewhere")]));
+    assert_eq!((began, calls), (vec![true, false, false], 3), "it began in no place of this one");
 }

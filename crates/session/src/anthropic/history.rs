@@ -8,14 +8,14 @@ use softland_core::{
     Call, Digest, Facts, Finished, Here, Place, Step, Stop, Text, ToolResult, Transcript, User,
     UserText, identity, lines, tables,
 };
-use softland_wire::Splice;
 use softland_wire::anthropic::{
     BlockKind, Content, Request, RequestBlock, RequestMessage, ResultContent, Role,
     ToolResult as WireResult,
 };
 use softland_wire::json::{Span, Str};
+use softland_wire::{Api, Splice};
 
-use super::tail;
+use super::rewrite;
 use crate::outline::Outline;
 use crate::remembered::{KeptTail, Remembered, Seen, place_of};
 
@@ -26,40 +26,47 @@ const MARKER: usize = 160;
 
 /// A history read up to its newest message.
 #[derive(Debug)]
-pub(crate) struct Fold {
+pub(crate) struct Fold<'a> {
+    api: Api,
     pub(crate) transcript: Transcript,
     /// The lines, as edits; none of them where the run's policy only observes.
     pub(crate) splice: Splice,
     /// What was remembered of results, for those that the client has cleared since.
-    results: BTreeMap<Digest, Seen>,
+    results: Cow<'a, BTreeMap<Digest, Seen>>,
     /// Results that are not remembered yet; `None` where nobody remembers.
     pub(crate) fresh: Option<Vec<(Digest, Seen)>>,
-    /// The newest message's index, if it is a user's: facts hold for it.
-    open: Option<usize>,
+    /// The newest message, if it is a user's: facts hold for it.
+    newest: Option<(&'a RequestMessage<'a>, Said<'a>)>,
+    /// Where it stands.
+    pub(crate) here: Option<Here>,
 }
 
-impl Fold {
+impl<'a> Fold<'a> {
     /// Folds a request's messages but the newest, if that is a user's. `remembered` is `None` where
     /// there is nobody to remember anything.
     pub(crate) fn new(
-        request: &Request<'_>,
+        request: &'a Request<'a>,
         transcript: Transcript,
-        remembered: Option<Remembered>,
+        remembered: Option<Remembered<'a>>,
     ) -> Self {
         let list = &request.messages.list;
         // What a client puts behind its user's message as the system's changes nothing of that.
         let newest = list.iter().rposition(|m| matches!(m.role, Role::User | Role::Assistant));
         let open = newest.filter(|at| list.get(*at).is_some_and(|m| m.role == Role::User));
         let fresh = remembered.as_ref().map(|_| Vec::new());
-        let Remembered { tails, results, carried } = remembered.unwrap_or_default();
-        let mut fold = Self { transcript, splice: Splice::new(), results, fresh, open };
+        let Remembered { tails, results, carried, named } = remembered.unwrap_or_default();
+        let (api, splice) = (request.api, Splice::new());
+        let mut fold = Self { api, transcript, splice, results, fresh, newest: None, here: None };
         if let Some(used) = carried {
             fold.transcript.carry(used);
+        }
+        if let Some(begun) = named {
+            fold.transcript.named(begun);
         }
         for message in list.iter().take(open.unwrap_or(list.len())) {
             match message.role {
                 Role::User => {
-                    fold.user(message, None);
+                    fold.user(message, &Said::by(message), None);
                 }
                 Role::Assistant => {
                     fold.repair(request, message, &tails);
@@ -68,27 +75,31 @@ impl Fold {
                 Role::System | Role::Other => {}
             }
         }
+        if let Some(message) = open.and_then(|at| list.get(at)) {
+            let said = Said::by(message);
+            let place = fold.transcript.place();
+            fold.here = Some(said.with(&fold.results, place, |user| fold.transcript.here(user)));
+            fold.newest = Some((message, said));
+        }
         fold
     }
 
-    /// Where the newest message stands, if it is a user's.
-    pub(crate) fn here(&self, request: &Request<'_>) -> Option<Here> {
-        let message = request.messages.list.get(self.open?)?;
-        let place = self.transcript.place();
-        Some(with_user(message, &self.results, place, |user| self.transcript.here(user)))
-    }
-
     /// Folds the newest message with the facts that hold for it.
-    pub(crate) fn newest(&mut self, request: &Request<'_>, facts: &Facts) -> Step {
-        let message = self.open.and_then(|at| request.messages.list.get(at));
-        message.map(|message| self.user(message, Some(facts))).unwrap_or_default()
+    pub(crate) fn newest(&mut self, facts: &Facts) -> Step {
+        let newest = self.newest.take();
+        newest.map(|(message, said)| self.user(message, &said, Some(facts))).unwrap_or_default()
     }
 
-    fn user(&mut self, message: &RequestMessage<'_>, facts: Option<&Facts>) -> Step {
+    fn user(
+        &mut self,
+        message: &RequestMessage<'_>,
+        said: &Said<'_>,
+        facts: Option<&Facts>,
+    ) -> Step {
         let place = self.transcript.place();
-        let (transcript, known) = (&mut self.transcript, &self.results);
+        let (transcript, known) = (&mut self.transcript, &*self.results);
         let mut fresh = self.fresh.as_mut();
-        let step = with_user(message, known, place, |user| {
+        let step = said.with(known, place, |user| {
             for result in user.results.iter().filter(|result| !result.cleared) {
                 let Some(fresh) = &mut fresh else { break };
                 let (place, ToolResult { digest, chars, .. }) =
@@ -100,7 +111,7 @@ impl Fold {
             transcript.user(user, facts)
         });
         if self.transcript.run().is_some_and(|run| !run.policy().observes()) {
-            add_lines(&mut self.splice, message, &step);
+            add_lines(&mut self.splice, self.api, message, &step);
         }
         step
     }
@@ -129,10 +140,14 @@ impl Fold {
         }
         let (shown, thinks) = still_shown(&tail.shown, blocks);
         let thinks = thinks && Outline::before(request, message) == tail.before;
-        let bare = if thinks { None } else { tail::without_thinking(&tail.messages) };
+        let bare = if thinks { None } else { rewrite::without_thinking(self.api, &tail.messages) };
         let mut inserted = bare.unwrap_or_else(|| tail.messages.clone()).into_bytes();
         inserted.push(b',');
         self.splice.insert(message.span.start, inserted);
+        if self.api == Api::Chat {
+            // What was shown before and after has run together there.
+            return;
+        }
         if let (Some(first), Some(next)) = (blocks.first(), blocks.get(shown))
             && shown > 0
         {
@@ -165,13 +180,13 @@ fn letter(kind: &BlockKind<'_>) -> u8 {
     }
 }
 
-fn add_lines(splice: &mut Splice, message: &RequestMessage<'_>, step: &Step) {
+fn add_lines(splice: &mut Splice, api: Api, message: &RequestMessage<'_>, step: &Step) {
     for addition in &step.additions {
         match addition.place {
-            Place::End => splice.append_to_message(message, &addition.text),
+            Place::End => splice.append_to_message(api, message, &addition.text),
             Place::Result(index) => {
                 if let Some(block) = results(message).nth(index) {
-                    splice.append_to_result(block, &addition.text);
+                    splice.append_to_result(api, block, &addition.text);
                 }
             }
         }
@@ -189,50 +204,62 @@ fn results<'m, 'a>(
     blocks.iter().filter(|block| matches!(block.kind, BlockKind::ToolResult(_)))
 }
 
-/// A user message in the core's words.
-fn with_user<R>(
-    message: &RequestMessage<'_>,
-    remembered: &BTreeMap<Digest, Seen>,
-    place: Digest,
-    take: impl FnOnce(&User<'_>) -> R,
-) -> R {
-    let mut ids: Vec<Cow<'_, str>> = Vec::new();
-    let mut facts_of: Vec<ToolResult<'static>> = Vec::new();
-    let mut texts: Vec<Cow<'_, str>> = Vec::new();
-    let mut media = false;
-    match &message.content {
-        Content::Text(text, _) => texts.push(text.unescape()),
-        Content::Blocks { blocks, .. } => {
-            for block in blocks {
-                match &block.kind {
-                    BlockKind::ToolResult(result) => {
-                        ids.push(result.tool_use_id.unescape());
-                        facts_of.push(result_facts(result));
+/// A user message as it was read, once for all who ask.
+#[derive(Debug, Default)]
+struct Said<'a> {
+    /// Of each result, its call's id and what the rules need of it.
+    results: Vec<(Cow<'a, str>, ToolResult<'static>)>,
+    texts: Vec<Cow<'a, str>>,
+    media: bool,
+}
+
+impl<'a> Said<'a> {
+    fn by(message: &RequestMessage<'a>) -> Self {
+        let mut said = Self::default();
+        match &message.content {
+            Content::Text(text, _) => said.texts.push(text.unescape()),
+            Content::Blocks { blocks, .. } => {
+                for block in blocks {
+                    match &block.kind {
+                        BlockKind::ToolResult(result) => {
+                            said.results
+                                .push((result.tool_use_id.unescape(), result_facts(result)));
+                        }
+                        BlockKind::Text { text, .. } => said.texts.push(text.unescape()),
+                        _ => said.media = true,
                     }
-                    BlockKind::Text { text, .. } => texts.push(text.unescape()),
-                    _ => media = true,
                 }
             }
         }
+        said
     }
-    let results = ids
-        .iter()
-        .zip(facts_of)
-        .map(|(id, result)| {
-            let seen = result.cleared.then(|| remembered.get(&place_of(place, id))).flatten();
-            ToolResult {
-                id,
-                digest: seen.map_or(result.digest, |seen| seen.digest),
-                chars: seen.map_or(result.chars, |seen| seen.chars),
-                failed: result.failed,
-                unfinished: result.unfinished,
-                cleared: result.cleared && seen.is_none(),
-                lined: result.lined,
-            }
-        })
-        .collect();
-    let texts = texts.iter().map(|text| UserText { text }).collect();
-    take(&User { results, texts, media })
+
+    /// The message in the core's words.
+    fn with<R>(
+        &self,
+        remembered: &BTreeMap<Digest, Seen>,
+        place: Digest,
+        take: impl FnOnce(&User<'_>) -> R,
+    ) -> R {
+        let results = self
+            .results
+            .iter()
+            .map(|(id, result)| {
+                let seen = result.cleared.then(|| remembered.get(&place_of(place, id))).flatten();
+                ToolResult {
+                    id,
+                    digest: seen.map_or(result.digest, |seen| seen.digest),
+                    chars: seen.map_or(result.chars, |seen| seen.chars),
+                    failed: result.failed,
+                    unfinished: result.unfinished,
+                    cleared: result.cleared && seen.is_none(),
+                    lined: result.lined,
+                }
+            })
+            .collect();
+        let texts = self.texts.iter().map(|text| UserText { text }).collect();
+        take(&User { results, texts, media: self.media })
+    }
 }
 
 /// What the rules need of a result; its id is filled in by the caller.
@@ -240,6 +267,7 @@ fn result_facts(result: &WireResult<'_>) -> ToolResult<'static> {
     let mut read = ResultRead::default();
     match &result.content {
         ResultContent::Absent(_) => {}
+        ResultContent::Opaque => read.digest = Some(Digest::of(b"media")),
         ResultContent::Text(text, _) => read.text(*text),
         ResultContent::Parts { parts, .. } => {
             for part in parts {
@@ -290,7 +318,9 @@ impl ResultRead {
         self.chars += text.chars() as u64;
         self.cleared = tables::may_be_cleared(text.raw()) && tables::is_cleared(&text.head(MARKER));
         // Who waits is told so in few words.
-        self.unfinished |= text.raw().len() <= 2 * EDGE && tables::is_unfinished(&text.head(EDGE));
+        self.unfinished |= text.raw().len() <= 2 * EDGE
+            && tables::may_be_unfinished(text.raw())
+            && tables::is_unfinished(&text.head(EDGE));
         self.lined = lines::may_end_in_line(text.raw())
             && lines::ends_in_line(&text.tail(lines::LINE_BYTES));
     }
@@ -335,7 +365,12 @@ fn assistant(request: &Request<'_>, message: &RequestMessage<'_>, transcript: &m
                 match &block.kind {
                     BlockKind::Text { text, .. } => texts.add(*text),
                     BlockKind::ToolUse { id, name, input, server } => {
-                        named.push((id.unescape(), name.unescape(), *input, *server));
+                        named.push((
+                            id.unescape(),
+                            name.unescape(),
+                            input.of(request.text),
+                            *server,
+                        ));
                     }
                     BlockKind::ToolResult(_)
                     | BlockKind::Thinking
@@ -347,12 +382,7 @@ fn assistant(request: &Request<'_>, message: &RequestMessage<'_>, transcript: &m
     }
     let calls = named
         .iter()
-        .map(|(id, name, input, server)| Call {
-            id,
-            name,
-            input: input.of(request.text),
-            server: *server,
-        })
+        .map(|(id, name, input, server)| Call { id, name, input, server: *server })
         .collect();
     transcript.model(&Finished {
         text: texts.finish(),

@@ -2,46 +2,51 @@
 
 use softland_core::models::capability::Nudge;
 use softland_core::{Because, Rung, Tail};
-use softland_wire::anthropic::{Message, Request};
+use softland_wire::anthropic::Request;
 
 use super::{Exchange, plan};
-use crate::anthropic::{tail, turn};
+use crate::anthropic::rewrite;
 use crate::out::Out;
+use crate::reply::{self, Reply};
+use crate::tail;
 
 impl Exchange {
     /// Adds the tail for the next request.
     pub(super) fn extend(&mut self, tail: &Tail, out: &mut Out) {
         if let Tail::Expire(because) = tail {
             self.close_pause();
-            self.tail.extend(tail::expired(because));
+            self.tail.extend(tail::expired(self.relay.framing(), because));
             plan::tell_ask(because, out);
         }
-        let Some(message) = self.newest.take() else { return };
-        if !matches!(tail, Tail::Keep) && !tail::resolves(&message) {
+        let Some(reply) = self.newest.take() else { return };
+        if !matches!(tail, Tail::Keep) && !reply.resolves() {
             self.close_pause();
         }
         match tail {
             Tail::Keep | Tail::Expire(_) => {}
-            Tail::Refuse(because) => self.tail.extend(tail::refusal(&message, because)),
-            Tail::ToolRefuse => {
-                let calls: Vec<_> = turn::calls(&message.blocks).map(|(call, _)| call).collect();
-                let admissions = self.run.admit(&calls);
-                self.tail.extend(tail::tool_refusal(&message, &admissions));
-                plan::tell_rung(Rung::Refuse, None, out);
+            Tail::Refuse(because) => {
+                self.tail.extend(tail::refusal(self.relay.framing(), &reply, because))
             }
-            Tail::Nudge(because) => self.nudge(&message, because, out),
+            Tail::ToolRefuse => {
+                let calls: Vec<_> = reply::calls(&reply.blocks).map(|(call, _)| call).collect();
+                let admissions = self.run.admit(&calls);
+                self.tail.extend(tail::tool_refusal(self.relay.framing(), &reply, &admissions));
+                plan::tell_rung(Rung::Refuse, self.ladder.tool_refused(), out);
+            }
+            Tail::Nudge(because) => self.nudge(&reply, because, out),
             Tail::Continue => {
-                self.pieces.push_str(&turn::text(&tail::kept(&message, false)));
-                self.tail.extend(tail::go_on(&message));
+                self.pieces.push_str(&reply::text(&reply.kept(false)));
+                self.tail.extend(tail::go_on(self.relay.framing(), &reply));
             }
             Tail::Resume => {
-                self.pieces.push_str(&turn::text(&message.blocks));
-                let blocks = tail::kept(&message, false);
+                self.pieces.push_str(&reply::text(&reply.blocks));
+                let blocks = reply.kept(false);
                 if !blocks.is_empty() {
-                    let closed = tail::closed(blocks.clone());
-                    let closed = (!closed.is_empty()).then(|| tail::assistant(&closed));
+                    let closed = reply::closed(blocks.clone());
+                    let closed =
+                        (!closed.is_empty()).then(|| self.relay.framing().assistant(&closed));
                     self.paused = Some((self.tail.len(), closed));
-                    self.tail.push(tail::assistant(&blocks));
+                    self.tail.push(self.relay.framing().assistant(&blocks));
                 }
             }
         }
@@ -62,30 +67,30 @@ impl Exchange {
         }
         if self.here.is_none()
             && self.tail.is_empty()
-            && let Ok(request) = Request::scan(&self.body)
+            && let Ok(request) = Request::of(self.api, &self.body)
         {
-            tail::close_history(&mut self.lines, &request);
+            rewrite::close_history(&mut self.lines, &request);
         }
     }
 
-    fn nudge(&mut self, message: &Message, because: &Because, out: &mut Out) {
-        let mut form = self.nudge_form(message);
+    fn nudge(&mut self, reply: &Reply, because: &Because, out: &mut Out) {
+        let mut form = self.nudge_form(reply);
         // Two system messages in a row are not accepted everywhere; the pair is.
         if form == Nudge::MidSystem && (self.ends_in_system || !self.tail.is_empty()) {
             form = Nudge::Pair;
         }
         self.nudged_bare |= form == Nudge::BareUser;
-        self.tail.extend(tail::nudge(message, form));
+        self.tail.extend(tail::nudge(self.relay.framing(), reply, form));
         plan::tell_empty(self.run.used().turns + 1, because, out);
     }
 
-    fn nudge_form(&self, message: &Message) -> Nudge {
-        let has_thinking = turn::finished(message).hidden;
-        self.capability.nudge(plan::thinking(&self.body), has_thinking)
+    fn nudge_form(&self, reply: &Reply) -> Nudge {
+        let has_thinking = reply.finished().hidden;
+        self.capability.nudge(plan::thinking(self.api, &self.body), has_thinking)
     }
 
     /// The bare user message comes once: a second one would merge with it.
-    pub(super) fn is_bare_again(&self, message: &Message) -> bool {
-        self.nudged_bare && self.nudge_form(message) == Nudge::BareUser
+    pub(super) fn is_bare_again(&self, reply: &Reply) -> bool {
+        self.nudged_bare && self.nudge_form(reply) == Nudge::BareUser
     }
 }

@@ -6,15 +6,16 @@ use softland_core::{
     Admission, Because, Class, Digest, Ended, Facts, Limit, Next, Outcome, Pinned, Reason, Role,
     Rung, Signal, SignalKind, Used,
 };
-use softland_wire::Tokens;
-use softland_wire::anthropic::{Message, Request};
+use softland_wire::anthropic::Request;
+use softland_wire::{Api, Tokens};
 
 use super::Exchange;
-use crate::anthropic::{tail, turn};
+use crate::framing::Who;
 use crate::local;
 use crate::out::{Event, Intervention, Out};
 use crate::outline::Outline;
 use crate::remembered::{KeptTail, Seen, place_of};
+use crate::reply::{self, Reply};
 
 /// A call that is the client's to run, or to answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +43,8 @@ pub struct Done {
     pub local: bool,
     /// The calls of the turn that are the client's, in order.
     pub calls: Vec<Pending>,
-    /// Messages to append to the history, as JSON, for an engine that owns it.
+    /// Messages to append to the history, as JSON, for an engine that owns it. Elsewhere there are
+    /// none where nothing was added behind the history.
     pub messages: Vec<Vec<u8>>,
     /// Records to keep for later requests of the conversation.
     pub records: BTreeMap<Digest, Pinned>,
@@ -67,7 +69,7 @@ pub(super) fn finish(
     class: Option<Class>,
     out: &mut Out,
 ) -> Done {
-    let message = exchange.newest.take();
+    let reply = exchange.newest.take();
     let (mut ended, local) = match end {
         Next::End { ended, local } => (Some(ended), local),
         Next::Pass | Next::Send { .. } => (None, false),
@@ -75,7 +77,7 @@ pub(super) fn finish(
     if let Some(ended) = &mut ended {
         ended.remaining = remaining(exchange);
         ended.value = exchange.run.policy().value(&ended.reason).or(ended.value);
-        tell_end(exchange, ended, out);
+        tell_end(exchange, ended, local, out);
     }
     let mut done = Done {
         ended,
@@ -92,17 +94,34 @@ pub(super) fn finish(
         seen: std::mem::take(&mut exchange.seen),
     };
     if local {
-        answer_locally(exchange, message.as_ref(), &mut done, out);
-    } else if let Some(message) = message {
-        take_turn(exchange, &message, class, &mut done);
+        answer_locally(exchange, reply.as_ref(), &mut done, out);
+    } else if let Some(reply) = reply {
+        take_turn(exchange, &reply, class, &mut done);
         done.tail = kept_tail(exchange, &done);
-        exchange.relay.close(&message, exchange.shown_output, &exchange.billed, out);
+        exchange.relay.close(&reply, exchange.shown_output, &exchange.billed, out);
     } else {
         exchange.relay.abandon(out);
         done.messages.clear();
     }
-    done.records = exchange.records.clone();
+    done.records = std::mem::take(&mut exchange.records).into_iter().collect();
+    keep_taken_out(exchange, &mut done);
     done
+}
+
+/// Calls that were taken out of a turn which goes on stand in no history: the run's record says so,
+/// and by it the last result of that turn in every later request.
+fn keep_taken_out(exchange: &Exchange, done: &mut Done) {
+    if exchange.role != Role::Gateway || done.ended.is_some() {
+        return;
+    }
+    let record = exchange.key.and_then(|key| done.records.get_mut(&key));
+    let taken = done.calls.iter().filter_map(|call| match &call.admission {
+        Admission::ToolRefused(because) | Admission::Refused(because) => Some(because),
+        Admission::Run | Admission::Server | Admission::Answer => None,
+    });
+    if let Some(record) = record {
+        record.take_out(exchange.run.used().rounds + 1, taken);
+    }
 }
 
 /// What the run has used, the turn under way included where a request was sent for it.
@@ -118,23 +137,27 @@ fn remaining(exchange: &Exchange) -> BTreeMap<String, Limit> {
     used(exchange).remaining(exchange.run.policy(), &Facts { tokens, ..exchange.facts })
 }
 
-fn take_turn(exchange: &Exchange, message: &Message, class: Option<Class>, done: &mut Done) {
+fn take_turn(exchange: &Exchange, reply: &Reply, class: Option<Class>, done: &mut Done) {
     // Whoever runs the tools elsewhere was shown a call that was cut, and has it in its history.
-    let cut = exchange.role == Role::Engine && turn::cut_call(message);
-    let mut blocks = tail::kept(message, cut);
+    let cut = exchange.role == Role::Engine && reply.cut_call();
+    let mut blocks = reply.kept(cut);
     if done.ended.is_some() {
-        blocks = tail::closed(blocks);
+        blocks = reply::closed(blocks);
     }
-    if !blocks.is_empty() {
-        done.messages.push(tail::assistant(&blocks));
+    // Elsewhere it is written only to be told apart from what stands before it.
+    let wanted = exchange.role == Role::Engine || !done.messages.is_empty();
+    if wanted && !blocks.is_empty() {
+        let turn = exchange.relay.framing().assistant(&blocks);
+        // Of reasoning alone nothing may go back everywhere.
+        done.messages.extend(Some(turn).filter(|turn| !turn.is_empty()));
     }
     if done.ended.is_some() {
         done.answer = Some(match class {
-            Some(Class::Answer) => answer_input(exchange, message),
-            _ => exchange.pieces.clone() + &turn::text(&blocks),
+            Some(Class::Answer) => answer_input(exchange, reply),
+            _ => exchange.pieces.clone() + &reply::text(&blocks),
         });
     }
-    let calls: Vec<_> = turn::calls(&blocks).collect();
+    let calls: Vec<_> = reply::calls(&blocks).collect();
     let bare: Vec<_> = calls.iter().map(|(call, _)| *call).collect();
     let admissions = exchange.run.admit(&bare);
     done.calls = calls
@@ -170,14 +193,14 @@ fn kept_tail(exchange: &Exchange, done: &Done) -> Option<(Digest, KeptTail)> {
     let messages = String::from_utf8(tail.join(b",".as_slice())).ok()?;
     let shown = exchange.relay.shown_before();
     // It was scanned when the exchange began.
-    let before = Outline::of(&Request::scan(&exchange.body).ok()?).here;
+    let before = Outline::of(&Request::of(exchange.api, &exchange.body).ok()?).here;
     Some((place_of(exchange.here?.place, &first.id), KeptTail { shown, messages, before }))
 }
 
 /// The answer tool's input: its one text member, or the whole.
-fn answer_input(exchange: &Exchange, message: &Message) -> String {
+fn answer_input(exchange: &Exchange, reply: &Reply) -> String {
     let tool = exchange.answer_tool.as_deref();
-    let call = turn::calls(&message.blocks).find(|(call, _)| Some(call.name) == tool);
+    let call = reply::calls(&reply.blocks).find(|(call, _)| Some(call.name) == tool);
     call.map(|(call, _)| only_text(call.input).unwrap_or_else(|| call.input.to_owned()))
         .unwrap_or_default()
 }
@@ -197,25 +220,25 @@ fn only_text(input: &str) -> Option<String> {
     }
 }
 
-fn answer_locally(
-    exchange: &mut Exchange,
-    message: Option<&Message>,
-    done: &mut Done,
-    out: &mut Out,
-) {
-    let said = message.map(|m| turn::text(&m.blocks)).unwrap_or_default();
+fn answer_locally(exchange: &mut Exchange, reply: Option<&Reply>, done: &mut Done, out: &mut Out) {
+    let said = reply.map(|reply| reply::text(&reply.blocks)).unwrap_or_default();
     let said = exchange.pieces.clone() + &said;
     let because = because_of(exchange, done.ended.as_ref());
     // It was scanned when the exchange began.
-    let text = match Request::scan(&exchange.body) {
+    let text = match Request::of(exchange.api, &exchange.body) {
         Ok(request) => local::answer(&request, &exchange.run, because.as_ref(), &said),
         Err(_) => String::from("[This answer is softland's, not the model's.]"),
     };
     let key = exchange.key.unwrap_or(Digest::EMPTY).then(Digest::of(text.as_bytes()));
-    let model = Request::scan(&exchange.body).map(|r| r.model.unescape().into_owned());
-    let (id, model) = (format!("msg_softland_{key}"), model.unwrap_or_default());
+    let model = Request::of(exchange.api, &exchange.body).map(|r| r.model.unescape().into_owned());
+    let prefix = match exchange.api {
+        Api::Anthropic => "msg_softland_",
+        Api::Chat => "chatcmpl-softland-",
+        Api::Responses => "resp_softland_",
+    };
+    let (id, model) = (format!("{prefix}{key}"), model.unwrap_or_default());
     exchange.relay.close_local(&id, &model, &text, exchange.spent, out);
-    done.messages.push(tail::said("assistant", &text));
+    done.messages.push(exchange.relay.framing().said(Who::Assistant, &text));
     done.answer = Some(text);
 }
 
@@ -224,13 +247,17 @@ fn because_of(exchange: &Exchange, ended: Option<&Ended>) -> Option<Because> {
         return Some(because.clone());
     }
     let reason = ended?.reason.clone();
+    if let (Reason::Tool(_), Some(because)) = (&reason, exchange.ladder.tool_refused()) {
+        return Some(because.clone());
+    }
     let limit = exchange.run.policy().empty_limit.max(1);
-    let used = if reason == Reason::Empty { exchange.ladder.empties() } else { 1 };
+    let counts = matches!(reason, Reason::Empty | Reason::Provider);
+    let used = if counts { exchange.ladder.empties() } else { 1 };
     Some(Because::count(reason, used, limit))
 }
 
 /// Signals and interventions that go with an end.
-fn tell_end(exchange: &Exchange, ended: &Ended, out: &mut Out) {
+fn tell_end(exchange: &Exchange, ended: &Ended, local: bool, out: &mut Out) {
     let because = because_of(exchange, Some(ended));
     let turn = exchange.run.used().turns + 1;
     if ended.reason == Reason::Empty && ended.outcome == Outcome::Stopped {
@@ -242,7 +269,7 @@ fn tell_end(exchange: &Exchange, ended: &Ended, out: &mut Out) {
         let signal = Signal::of_turn(SignalKind::Truncated, turn, Some(because));
         out.events.push(Event::Signal(signal));
     }
-    if ended.outcome == Outcome::Stopped {
+    if local && ended.outcome == Outcome::Stopped {
         let stop = exchange.ladder.landing().is_none() && ended.rung == Some(Rung::LocalAnswer);
         let intervention = if stop { Intervention::Stop } else { Intervention::LocalAnswer };
         out.events.push(Event::Intervention { intervention, because, text: None });

@@ -4,14 +4,15 @@ use bytes::Bytes;
 use softland_core::models::capability::{Capability, Thinking};
 use softland_core::policy::Batch;
 use softland_core::{
-    Because, Class, Facts, Next, Role, Run, Rung, Setting, Signal, SignalKind, Step,
-    known_answer_tool,
+    Admission, Because, Call, Class, Facts, Next, Reason, Role, Run, Rung, Setting, Signal,
+    SignalKind, Step, known_answer_tool,
 };
-use softland_wire::Splice;
 use softland_wire::anthropic::{BlockKind, Content, Request, ThinkingMode, ToolChoiceKind};
 use softland_wire::json::write_str;
+use softland_wire::{Api, Splice};
 
 use super::Exchange;
+use crate::framing::Asks;
 use crate::out::{Event, Intervention, Out};
 
 /// The answer tool that the client forces, by a name that is known for one.
@@ -77,8 +78,8 @@ fn has_tools(request: &Request<'_>) -> bool {
 }
 
 /// The thinking mode that a body asks for.
-pub(super) fn thinking(body: &[u8]) -> Option<Thinking> {
-    Request::scan(body).ok().and_then(|request| thinking_of(&request))
+pub(super) fn thinking(api: Api, body: &[u8]) -> Option<Thinking> {
+    Request::of(api, body).ok().and_then(|request| thinking_of(&request))
 }
 
 fn thinking_of(request: &Request<'_>) -> Option<Thinking> {
@@ -95,6 +96,22 @@ pub(super) fn calls_pass(run: &Run, role: Role) -> bool {
     role == Role::Engine
         || run.policy().batch != Batch::None
         || run.policy().tool_calls_limit.is_none()
+}
+
+/// Tells what would have been done about an empty turn.
+pub(super) fn tell_observed(run: &Run, class: Class, out: &mut Out) {
+    if class != Class::Empty {
+        return;
+    }
+    let (empties, limit) = (run.empty_in_row() + 1, run.policy().empty_limit.max(1));
+    let because = Because::count(Reason::Empty, empties, limit);
+    let turn = run.used().turns + 1;
+    if empties < limit {
+        return tell_empty(turn, &because, out);
+    }
+    let signal = Signal::of_turn(SignalKind::Empty, turn, Some(because.clone()));
+    out.events.push(Event::Signal(signal));
+    tell_rung(Rung::LocalAnswer, Some(&because), out);
 }
 
 /// What only observes takes every turn as the client would.
@@ -117,19 +134,18 @@ pub(super) fn upstream(exchange: &Exchange) -> Bytes {
         return apply(&exchange.lines, &exchange.body);
     }
     // It was scanned when the exchange began.
-    let Ok(request) = Request::scan(&exchange.body) else { return exchange.body.clone() };
+    let Ok(request) = Request::of(exchange.api, &exchange.body) else {
+        return exchange.body.clone();
+    };
     let mut splice = exchange.lines.clone();
     splice.append_messages(&request, &exchange.tail);
     let has_tools = request.tools.as_ref().is_some_and(|tools| !tools.list.is_empty());
     match (rung, &exchange.answer_tool) {
         (Some(Rung::None), _) if has_tools => {
-            splice.set_tool_choice(&request, r#"{"type":"none"}"#);
+            splice.set_tool_choice(&request, none_of(exchange.api));
         }
         (Some(Rung::Respond), Some(tool)) => {
-            let mut choice = br#"{"type":"tool","name":"#.to_vec();
-            write_str(&mut choice, tool);
-            choice.push(b'}');
-            splice.set_tool_choice(&request, &String::from_utf8(choice).unwrap_or_default());
+            splice.set_tool_choice(&request, &forced(exchange.api, tool));
         }
         _ => {}
     }
@@ -137,6 +153,40 @@ pub(super) fn upstream(exchange: &Exchange) -> Bytes {
         splice.set_max_tokens(&request, tokens);
     }
     apply(&splice, &exchange.body)
+}
+
+/// What the client of a stream is told of usage, and whether softland needs to know more: limits on
+/// money and tokens count what the provider says.
+pub(super) fn asks(request: &Request<'_>, run: &Run) -> Asks {
+    let usage = request.stream_options.and_then(|options| options.include_usage);
+    let usage = usage.is_some_and(|asked| asked.value);
+    // An engine asks for it itself, wherever the provider takes that.
+    let counts =
+        run.role() == Role::Gateway && run.policy().counts_usage() && !run.policy().observes();
+    let hidden_usage = request.api == Api::Chat && request.stream && counts && !usage;
+    Asks { usage, hidden_usage }
+}
+
+/// The choice of no tool.
+fn none_of(api: Api) -> &'static str {
+    match api {
+        Api::Anthropic => r#"{"type":"none"}"#,
+        Api::Chat | Api::Responses => r#""none""#,
+    }
+}
+
+/// The choice of one tool.
+fn forced(api: Api, tool: &str) -> String {
+    let (before, after): (&[u8], &[u8]) = match api {
+        Api::Anthropic => (br#"{"type":"tool","name":"#, b"}"),
+        Api::Chat => (br#"{"type":"function","function":{"name":"#, b"}}"),
+        Api::Responses => (br#"{"type":"function","name":"#, b"}"),
+    };
+    let mut choice = before.to_vec();
+    write_str(&mut choice, tool);
+    choice.extend_from_slice(after);
+    // It is written from text.
+    String::from_utf8(choice).unwrap_or_default()
 }
 
 /// The body with its edits; where there are none, the very same bytes.
@@ -192,6 +242,28 @@ pub(super) fn tell_ask(because: &Because, out: &mut Out) {
 pub(super) fn tell_rung(rung: Rung, because: Option<&Because>, out: &mut Out) {
     let intervention = Intervention::from(rung);
     out.events.push(Event::Intervention { intervention, because: because.cloned(), text: None });
+}
+
+/// Tells of calls that are taken out of a turn which goes on: once for each limit that refuses
+/// some of them.
+pub(super) fn tell_taken_out(calls: &[Call<'_>], admissions: &[Admission], out: &mut Out) {
+    let mut taken: Vec<(&Because, Vec<&str>)> = Vec::new();
+    for (call, admission) in calls.iter().zip(admissions) {
+        let (Admission::Refused(because) | Admission::ToolRefused(because)) = admission else {
+            continue;
+        };
+        match taken.iter_mut().find(|(known, _)| known.reason == because.reason) {
+            Some((_, names)) => names.push(call.name),
+            None => taken.push((because, vec![call.name])),
+        }
+    }
+    for (because, names) in taken {
+        out.events.push(Event::Intervention {
+            intervention: Intervention::Refuse,
+            because: Some(because.clone()),
+            text: Some(format!("taken out of the turn: {}", names.join(", "))),
+        });
+    }
 }
 
 /// Tells of an empty turn that is nudged.

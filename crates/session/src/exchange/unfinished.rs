@@ -1,6 +1,6 @@
 //! Why a response cannot be taken.
 
-use crate::anthropic::relay::Broken;
+use crate::framing::Broken;
 
 /// A stream or a body that is no response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +12,7 @@ impl std::fmt::Display for Unreadable {
             Broken::Sse(error) => write!(f, "the provider's stream cannot be read: {error}"),
             Broken::Assemble(error) => write!(f, "the provider's stream is too much: {error}"),
             Broken::Json(error) => write!(f, "the provider's answer cannot be read: {error}"),
+            Broken::Other(why) => write!(f, "the provider's answer cannot be read: {why}"),
         }
     }
 }
@@ -41,7 +42,7 @@ impl std::fmt::Display for Unfinished {
         match self {
             Self::Cut => f.write_str("the provider's stream was cut before its end"),
             Self::Foreign => f.write_str(
-                "what came is no stream of Anthropic's Messages API: none of its events is in it",
+                "what came is no stream of the API that was asked: none of its events is in it",
             ),
             Self::Error { kind, message } => {
                 write!(f, "the provider ended its stream with an error: {kind}: {message}")

@@ -1,6 +1,7 @@
 //! What a gateway keeps between the requests of one conversation. Everything else of it is made
 //! anew for each.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Serialize, de::DeserializeOwned};
@@ -23,12 +24,13 @@ impl Store {
     }
 
     /// What is handed to the session for a request.
-    pub(crate) fn remembered(&self, outline: &Outline) -> Remembered {
+    pub(crate) fn remembered(&self, outline: &Outline) -> Remembered<'static> {
         let changed = self.first.is_some_and(|first| first != outline.first);
         Remembered {
-            tails: self.tails.clone(),
-            results: self.results.clone(),
+            tails: Cow::Owned(self.tails.clone()),
+            results: Cow::Owned(self.results.clone()),
             carried: (changed && outline.summary).then(|| self.used.clone()),
+            named: None,
         }
     }
 

@@ -14,10 +14,16 @@ fn check(model: &str, api: Option<Api>, base_url: Option<&str>, env: &[(&str, &s
 
 fn shown(resolved: Result<Target, ProviderError>) -> String {
     match resolved {
-        Ok(Target::Sim { model }) => format!("sim {model}"),
+        Ok(Target::Sim { model, api: Api::Anthropic }) => format!("sim {model}"),
+        Ok(Target::Sim { model, api }) => format!("sim {model} by {}", api.name()),
         Ok(Target::Http(endpoint)) => {
             let (name, value) = endpoint.credential_header().unwrap_or(("no key", String::new()));
-            format!("{} {} {name}: {value}", endpoint.url("/v1/messages"), endpoint.model())
+            let path = match endpoint.api() {
+                Api::Anthropic => "/v1/messages",
+                Api::OpenAiChat => "/v1/chat/completions",
+                Api::OpenAiResponses => "/v1/responses",
+            };
+            format!("{} {} {name}: {value}", endpoint.url(path), endpoint.model())
         }
         Err(error) => error.to_string(),
     }
@@ -115,16 +121,41 @@ fn no_key_goes_to_another_providers_address() {
 }
 
 #[test]
-fn what_later_versions_speak_is_refused_by_name() {
+fn chat_completions_are_asked_for_at_each_provider_by_bearer() {
+    for (model, variable, wanted) in [
+        ("openai/m", "OPENAI_API_KEY", "https://api.openai.com/v1/chat/completions m"),
+        (
+            "openrouter/a/b",
+            "OPENROUTER_API_KEY",
+            "https://openrouter.ai/api/v1/chat/completions a/b",
+        ),
+        ("deepseek/m", "DEEPSEEK_API_KEY", "https://api.deepseek.com/v1/chat/completions m"),
+        ("groq/m", "GROQ_API_KEY", "https://api.groq.com/openai/v1/chat/completions m"),
+        ("xai/m", "XAI_API_KEY", "https://api.x.ai/v1/chat/completions m"),
+        ("mistral/m", "MISTRAL_API_KEY", "https://api.mistral.ai/v1/chat/completions m"),
+        ("ollama/m", "OLLAMA_API_KEY", "http://127.0.0.1:11434/v1/chat/completions m"),
+        ("anthropic/m", "ANTHROPIC_API_KEY", "https://api.anthropic.com/v1/chat/completions m"),
+    ] {
+        let got = check(model, Some(Api::OpenAiChat), None, &[(variable, "k")]);
+        assert_eq!(got, format!("{wanted} authorization: Bearer k"));
+    }
+    for model in ["openrouter/m", "deepseek/m", "groq/m", "xai/m", "mistral/m"] {
+        let provider = model.strip_suffix("/m").unwrap();
+        let key = format!("{}_API_KEY", provider.to_uppercase());
+        assert!(check(model, None, None, &[(&key, "k")]).contains("/v1/chat/completions m"));
+    }
+    assert_eq!(
+        check("mine/m", Some(Api::OpenAiChat), Some("http://localhost:1/v1"), &[]),
+        "http://localhost:1/v1/chat/completions m no key: ",
+    );
+}
+
+#[test]
+fn openai_is_asked_by_responses_where_nothing_else_is_said() {
     let key = [("OPENAI_API_KEY", "k")];
     assert_eq!(
         check("openai/gpt", None, None, &key),
-        "`openai` would be asked by the API `openai-responses`, which comes in a later version; \
-         this version speaks `anthropic`",
-    );
-    assert!(
-        check("x/y", Some(Api::OpenAiChat), Some("http://localhost"), &[])
-            .contains("`openai-chat`")
+        "https://api.openai.com/v1/responses gpt authorization: Bearer k",
     );
 }
 
@@ -206,10 +237,11 @@ fn a_named_key_is_the_only_one() {
 }
 
 #[test]
-fn the_simulator_speaks_one_protocol_only() {
-    for api in [Api::OpenAiChat, Api::OpenAiResponses] {
-        let error = check("sim/reader", Some(api), None, &[]);
-        assert!(error.contains("which comes in a later version"), "{error}");
-    }
+fn the_simulator_speaks_what_is_asked() {
     assert_eq!(check("sim/reader", Some(Api::Anthropic), None, &[]), "sim reader");
+    assert_eq!(check("sim/reader", Some(Api::OpenAiChat), None, &[]), "sim reader by openai-chat");
+    assert_eq!(
+        check("sim/reader", Some(Api::OpenAiChat), Some("http://localhost:9"), &[]),
+        "http://localhost:9/v1/chat/completions reader no key: "
+    );
 }

@@ -1,0 +1,89 @@
+//! Anthropic Messages.
+
+use serde_json::{Value, json};
+use softland_session::core::lines;
+use softland_session::wire::anthropic::ApiError;
+
+use super::{Answered, Asks, Form, How};
+
+pub(super) struct Anthropic;
+
+impl Form for Anthropic {
+    fn path(&self) -> &'static str {
+        "/v1/messages"
+    }
+
+    fn refusal(&self, status: u16, body: &[u8]) -> String {
+        ApiError::from_response(status, body).to_string()
+    }
+
+    fn head(&self, asks: &Asks<'_>) -> Value {
+        let mut head = json!({
+            "model": asks.model,
+            "max_tokens": asks.max_tokens,
+            "stream": true,
+        });
+        let marks = asks.provider == Some("anthropic");
+        if marks {
+            // The mark moves with the end of the request and leaves the messages' bytes alone.
+            head["cache_control"] = json!({"type": "ephemeral"});
+        }
+        if !asks.system.is_empty() {
+            let mut block = text(asks.system);
+            if marks {
+                block["cache_control"] = json!({"type": "ephemeral"});
+            }
+            head["system"] = json!([block]);
+        }
+        if !asks.tools.is_empty() {
+            let tool = |tool: &crate::tool::ToolDef| {
+                json!({
+                    "name": tool.name,
+                    "description": tool.description,
+                    "input_schema": tool.input_schema,
+                })
+            };
+            head["tools"] = asks.tools.iter().map(tool).collect();
+        }
+        if asks.thinking {
+            head["thinking"] = json!({"type": "adaptive", "display": "summarized"});
+        }
+        head
+    }
+
+    fn question(&self, texts: &[String]) -> Vec<Value> {
+        let blocks: Vec<Value> = texts.iter().map(|said| text(said)).collect();
+        vec![json!({"role": "user", "content": blocks})]
+    }
+
+    fn results(&self, results: &[Answered], said: &[String]) -> Vec<Value> {
+        let results = results.iter().map(|Answered { id, text, how }| {
+            let mut result = json!({"type": "tool_result", "tool_use_id": id, "content": text});
+            if *how != How::Succeeded {
+                result["is_error"] = Value::Bool(true);
+            }
+            result
+        });
+        let blocks: Vec<Value> = results.chain(said.iter().map(|said| text(said))).collect();
+        vec![json!({"role": "user", "content": blocks})]
+    }
+
+    fn answer(&self, text: &str) -> Value {
+        json!({"role": "assistant", "content": text})
+    }
+
+    fn drop_signed(&self, message: &mut Value) -> bool {
+        let Some(blocks) = message["content"].as_array_mut() else { return false };
+        let before = blocks.len();
+        blocks.retain(|block| block["type"] != "thinking" && block["type"] != "redacted_thinking");
+        let dropped = blocks.len() != before;
+        if dropped && blocks.is_empty() {
+            blocks.push(text(lines::NO_ANSWER));
+        }
+        dropped
+    }
+}
+
+fn text(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}

@@ -1,0 +1,76 @@
+//! OpenAI Chat Completions, and the dialects of it.
+
+use serde_json::{Value, json};
+use softland_session::wire::Api;
+use softland_session::wire::anthropic::Request;
+use softland_session::wire::chat::ApiError;
+
+use super::{Answered, Asks, Form, plain_text};
+
+pub(super) struct Chat;
+
+impl Form for Chat {
+    fn path(&self) -> &'static str {
+        "/v1/chat/completions"
+    }
+
+    fn refusal(&self, status: u16, body: &[u8]) -> String {
+        ApiError::from_response(status, body).to_string()
+    }
+
+    fn head(&self, asks: &Asks<'_>) -> Value {
+        let mut head = json!({"model": asks.model, "stream": true});
+        head[limit_member(asks.posed)] = asks.max_tokens.into();
+        // Mistral refuses the member with 422 `extra_forbidden`, and tells the usage unasked
+        // (github.com/TabbyML/tabby/pull/4082, openai/openai-agents-python issue 442).
+        if asks.provider != Some("mistral") {
+            head["stream_options"] = json!({"include_usage": true});
+        }
+        if !asks.tools.is_empty() {
+            let tool = |tool: &crate::tool::ToolDef| {
+                json!({
+                    "type": "function",
+                    "function": {
+                        "name": tool.name,
+                        "description": tool.description,
+                        "parameters": tool.input_schema,
+                    },
+                })
+            };
+            head["tools"] = asks.tools.iter().map(tool).collect();
+        }
+        head
+    }
+
+    fn opening(&self, system: &str) -> Option<Value> {
+        (!system.is_empty()).then(|| json!({"role": "system", "content": system}))
+    }
+
+    fn question(&self, texts: &[String]) -> Vec<Value> {
+        texts.iter().map(|text| json!({"role": "user", "content": text})).collect()
+    }
+
+    fn results(&self, results: &[Answered], said: &[String]) -> Vec<Value> {
+        let results = results.iter().map(|answered| {
+            let content = plain_text(answered);
+            json!({"role": "tool", "tool_call_id": answered.id, "content": content})
+        });
+        results.chain(self.question(said)).collect()
+    }
+
+    fn answer(&self, text: &str) -> Value {
+        json!({"role": "assistant", "content": text})
+    }
+
+    /// `reasoning_content` is not signed, and DeepSeek wants it back.
+    fn drop_signed(&self, message: &mut Value) -> bool {
+        let members = message.as_object_mut();
+        members.is_some_and(|members| members.remove("reasoning_details").is_some())
+    }
+}
+
+/// The member that limits the output, as the view of requests knows it of the model's name.
+fn limit_member(model: &str) -> &'static str {
+    let body = json!({"model": model, "messages": []}).to_string();
+    Request::of(Api::Chat, body.as_bytes()).map_or("max_tokens", |request| request.limit_member)
+}

@@ -1,0 +1,77 @@
+//! OpenAI Responses. Nothing is stored at the provider: every request carries the whole history,
+//! and reasoning comes back encrypted in it.
+
+use serde_json::{Value, json};
+use softland_session::wire::responses::ApiError;
+
+use super::{Answered, Asks, Form, plain_text};
+
+/// The least output limit that the API takes.
+const LEAST_OUTPUT: u64 = 16;
+
+pub(super) struct Responses;
+
+impl Form for Responses {
+    fn path(&self) -> &'static str {
+        "/v1/responses"
+    }
+
+    fn refusal(&self, status: u16, body: &[u8]) -> String {
+        ApiError::from_response(status, body).to_string()
+    }
+
+    fn head(&self, asks: &Asks<'_>) -> Value {
+        let mut head = json!({
+            "model": asks.model,
+            "max_output_tokens": asks.max_tokens.max(LEAST_OUTPUT),
+            "stream": true,
+            "store": false,
+        });
+        if !asks.system.is_empty() {
+            head["instructions"] = asks.system.into();
+        }
+        if !asks.tools.is_empty() {
+            let tool = |tool: &crate::tool::ToolDef| {
+                json!({
+                    "type": "function",
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": tool.input_schema,
+                    // Where it is absent here, unlike in Chat Completions, it is true.
+                    "strict": false,
+                })
+            };
+            head["tools"] = asks.tools.iter().map(tool).collect();
+        }
+        if asks.thinking {
+            head["reasoning"] = json!({"summary": "auto"});
+        }
+        head
+    }
+
+    fn messages(&self) -> &'static str {
+        "input"
+    }
+
+    fn question(&self, texts: &[String]) -> Vec<Value> {
+        let message = |text: &String| json!({"type": "message", "role": "user", "content": text});
+        texts.iter().map(message).collect()
+    }
+
+    fn results(&self, results: &[Answered], said: &[String]) -> Vec<Value> {
+        let results = results.iter().map(|answered| {
+            let output = plain_text(answered);
+            json!({"type": "function_call_output", "call_id": answered.id, "output": output})
+        });
+        results.chain(self.question(said)).collect()
+    }
+
+    fn answer(&self, text: &str) -> Value {
+        json!({"type": "message", "role": "assistant", "content": text})
+    }
+
+    /// What the provider sealed is bound to no prefix, and the items behind it need it.
+    fn drop_signed(&self, _: &mut Value) -> bool {
+        false
+    }
+}

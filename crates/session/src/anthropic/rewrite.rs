@@ -1,0 +1,74 @@
+//! Edits of messages that stand in a history already.
+
+use softland_wire::anthropic::{BlockKind, Content, Request, RequestBlock, RequestMessage};
+use softland_wire::json::Span;
+use softland_wire::{Api, Splice};
+
+/// Closes a history that ends in the model's turn, for a text behind it.
+pub(crate) fn close_history(splice: &mut Splice, request: &Request<'_>) {
+    let Some((message, before)) = request.messages.list.split_last() else { return };
+    let Content::Blocks { blocks, .. } = &message.content else { return };
+    let ends = |block: &RequestBlock<'_>| matches!(block.kind, BlockKind::Other { kind } if kind.unescape().ends_with("_tool_result"));
+    let mut results = blocks.iter().filter(|block| ends(block)).count();
+    let keeps = |block: &RequestBlock<'_>| match block.kind {
+        BlockKind::ToolUse { server: true, .. } => {
+            let answered = results > 0;
+            results = results.saturating_sub(1);
+            answered
+        }
+        _ => true,
+    };
+    if !keep_blocks(request.api, splice, request.text, message, keeps)
+        && let Some(before) = before.last()
+    {
+        splice.replace(Span::new(before.span.end, message.span.end), Vec::new());
+    }
+}
+
+/// Messages without their thinking; `None` where they cannot be read.
+pub(crate) fn without_thinking(api: Api, messages: &str) -> Option<String> {
+    let head = match api {
+        Api::Anthropic | Api::Chat => r#"{"model":"","messages":["#,
+        Api::Responses => r#"{"model":"","input":["#,
+    };
+    let body = [head, messages, "]}"].concat();
+    let request = Request::of(api, body.as_bytes()).ok()?;
+    let mut splice = Splice::new();
+    for message in &request.messages.list {
+        let speaks = |block: &RequestBlock<'_>| {
+            !matches!(block.kind, BlockKind::Thinking | BlockKind::RedactedThinking)
+        };
+        keep_blocks(api, &mut splice, request.text, message, speaks);
+    }
+    let edited = String::from_utf8(splice.apply(body.as_bytes()).ok()?).ok()?;
+    Some(edited.strip_prefix(head)?.strip_suffix("]}")?.to_owned())
+}
+
+/// Leaves the other blocks of a message out; false, and no edit, where none would be left.
+fn keep_blocks(
+    api: Api,
+    splice: &mut Splice,
+    text: &str,
+    message: &RequestMessage<'_>,
+    keeps: impl FnMut(&RequestBlock<'_>) -> bool,
+) -> bool {
+    let Content::Blocks { span, blocks } = &message.content else { return true };
+    let mut keeps = keeps;
+    let mut spans: Vec<Span> =
+        blocks.iter().filter(|block| keeps(block)).map(|block| block.span).collect();
+    let whole = spans.len() == blocks.len();
+    // Several texts may stand in one item.
+    spans.dedup();
+    let kept: Vec<&str> = spans.iter().map(|span| span.of(text)).collect();
+    if whole || kept.is_empty() {
+        return !kept.is_empty();
+    }
+    match api {
+        Api::Anthropic => splice.replace(*span, format!("[{}]", kept.join(","))),
+        // Items stand in the input itself.
+        Api::Responses => splice.replace(*span, kept.join(",")),
+        // A message has one reasoning and no list of blocks.
+        Api::Chat => {}
+    }
+    true
+}

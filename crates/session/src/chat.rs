@@ -1,0 +1,424 @@
+//! Chat Completions: its responses, and messages for it.
+
+mod block;
+
+use std::collections::BTreeMap;
+
+use softland_core::{Call, Stop};
+use softland_wire::Tokens;
+use softland_wire::chat::respond::{self, Head, Place, Rewrite};
+use softland_wire::chat::{
+    Assembler, CallDelta, Chunk, End as WireEnd, Event, Finish, Finished, Message, Usage,
+};
+
+pub(crate) use block::ChatBlock;
+
+use crate::framing::{
+    Begins, Broken, End, Ending, Framing, Json, MAX_RESPONSE, More, Part, Parts, Placed, Read, Who,
+};
+use crate::reply::{Block, Reply, Rest};
+
+/// Keys of a response's blocks: a call's is its place behind these.
+const REASONING: u32 = 0;
+const TEXT: u32 = 1;
+const REFUSAL: u32 = 2;
+const CALLS: u32 = 3;
+
+/// Chat Completions, in whatever dialect.
+#[derive(Debug)]
+pub(crate) struct Chat {
+    assembler: Assembler,
+    /// Tells whose a piece of a call is.
+    placer: Assembler,
+    /// Whether the response under way has begun.
+    begun: bool,
+    /// The keys of its blocks, in the order in which they began.
+    keys: Vec<u32>,
+    /// What every chunk of the client's stream says of itself: id, time, model.
+    head: Option<(String, u64, String)>,
+    responses: u32,
+    /// The index that the vendor gives its first call: 0, or 1.
+    origin: Option<u32>,
+    /// Under which index the client knows the calls of the response under way.
+    shown: BTreeMap<u32, u32>,
+    calls: u32,
+    /// Whether text was shown, and whether more of it needs a gap before it.
+    text: bool,
+    gap: bool,
+    /// Whether the client's stream ends with its usage.
+    usage: bool,
+    /// Whether softland asked for the usage, not the client.
+    hides_usage: bool,
+}
+
+impl Chat {
+    /// `usage`: whether the client asks for the usage of a stream. `hides_usage`: whether softland
+    /// does in its place.
+    pub(crate) fn new(usage: bool, hides_usage: bool) -> Self {
+        Self {
+            assembler: Assembler::new(MAX_RESPONSE),
+            placer: Assembler::new(MAX_RESPONSE),
+            begun: false,
+            keys: Vec::new(),
+            head: None,
+            responses: 0,
+            origin: None,
+            shown: BTreeMap::new(),
+            calls: 0,
+            text: false,
+            gap: false,
+            usage,
+            hides_usage,
+        }
+    }
+
+    fn read_chunk<'f>(&mut self, chunk: &Chunk<'f>) -> Read<'f> {
+        let mut read = Read { known: true, ..Read::default() };
+        if !self.begun && !chunk.choices.is_empty() {
+            self.begun = true;
+            read.head = Some((chunk.id, chunk.model));
+            let (id, model) = (chunk.id.unescape().into_owned(), chunk.model.unescape());
+            let head = (id, chunk.created.unwrap_or(0), model.into_owned());
+            self.head.get_or_insert(head);
+        }
+        let mut parts = Vec::new();
+        if let Some(choice) = chunk.choices.first() {
+            self.parts(&choice.delta, &mut parts);
+            read.closing = choice.finish_reason.is_some();
+        }
+        for part in &parts {
+            if !self.keys.contains(&part.key) {
+                self.keys.push(part.key);
+            }
+        }
+        read.parts = match parts.as_slice() {
+            [] => Parts::None,
+            [part] => Parts::One(*part),
+            _ => Parts::Many(parts),
+        };
+        read.over = chunk.error.is_some();
+        read.closing |= chunk.usage.is_some() || read.over;
+        read.aside = matches!(read.parts, Parts::None) && self.responses <= 1;
+        read.hidden = self.hides_usage && chunk.choices.is_empty() && chunk.usage.is_some();
+        read
+    }
+
+    fn parts<'f>(&self, delta: &softland_wire::chat::Delta<'f>, parts: &mut Vec<Part<'f>>) {
+        let thought = [delta.reasoning_content, delta.reasoning];
+        let thought = thought.into_iter().flatten().find(|text| !text.is_empty());
+        if thought.is_some() || delta.reasoning_details.is_some() {
+            let more = thought.map_or(More::Nothing, More::Thinking);
+            parts.push(part(REASONING, Begins::Thinking, more));
+        }
+        for (key, text) in [(TEXT, delta.content), (REFUSAL, delta.refusal)] {
+            if let Some(text) = text.filter(|text| !text.is_empty()) {
+                parts.push(part(key, Begins::Text, More::Text(text)));
+            }
+        }
+        if delta.parts.is_some() {
+            parts.push(part(TEXT, Begins::Other, More::Nothing));
+        }
+        for (piece, place) in delta.tool_calls.iter().zip(self.placer.placed()) {
+            let Some(place) = place.and_then(|place| u32::try_from(place).ok()) else { continue };
+            let (id, name) = (piece.id.unwrap_or_default(), piece.name.unwrap_or_default());
+            let more = piece.arguments.map_or(More::Nothing, More::Input);
+            let begins = Begins::Call { id, name, server: false };
+            parts.push(part(CALLS.saturating_add(place), begins, more));
+        }
+    }
+
+    fn reply(&self, message: Message) -> Reply {
+        let cut = message.finish.as_ref().is_none_or(Finish::is_cut);
+        Reply {
+            id: message.id.clone(),
+            model: message.model.clone(),
+            blocks: block::ordered(&message, &self.keys),
+            stop: stop(&message),
+            whole: !cut,
+            tokens: message.usage.tokens,
+            billed: message.usage.tokens,
+            rest: Rest::Chat(Box::new(message)),
+        }
+    }
+
+    fn head(&self) -> Head<'_> {
+        self.head.as_ref().map_or_else(Head::default, |(id, created, model)| Head {
+            id,
+            created: *created,
+            model,
+        })
+    }
+
+    /// The index under which the client knows a call.
+    fn index_of(&mut self, key: u32) -> u32 {
+        let next = self.calls.saturating_add(self.origin.unwrap_or(0));
+        *self.shown.entry(key).or_insert_with(|| {
+            self.calls += 1;
+            next
+        })
+    }
+
+    /// What stands before a text behind one that was shown earlier.
+    fn take_gap(&mut self) -> &'static str {
+        self.text = true;
+        if std::mem::take(&mut self.gap) { "\n\n" } else { "" }
+    }
+}
+
+impl Framing for Chat {
+    fn begin(&mut self) {
+        self.assembler = Assembler::new(MAX_RESPONSE);
+        self.rewind();
+        self.begun = false;
+        self.keys.clear();
+        self.shown.clear();
+        self.responses += 1;
+        self.gap = self.text;
+    }
+
+    fn rewind(&mut self) {
+        self.placer = Assembler::new(MAX_RESPONSE);
+    }
+
+    fn read<'f>(
+        &mut self,
+        name: &'f str,
+        data: &'f str,
+        fold: bool,
+    ) -> Result<Option<Read<'f>>, Broken> {
+        let Ok(event) = Event::decode(name, data) else { return Ok(None) };
+        let too_much = |error: softland_wire::chat::AssembleError| Broken::Other(error.to_string());
+        if fold {
+            self.assembler.push(&event).map_err(too_much)?;
+        }
+        let Event::Chunk(chunk) = &event else {
+            return Ok(Some(Read { known: true, closing: true, over: true, ..Read::default() }));
+        };
+        let mut pieces = chunk.choices.iter().flat_map(|choice| &choice.delta.tool_calls);
+        let calls = pieces.next();
+        if let Some(piece) = calls {
+            self.origin = self.origin.or_else(|| piece.index.filter(|_| self.responses <= 1));
+            self.placer.push(&event).map_err(too_much)?;
+        }
+        let placed = calls.is_some();
+        let mut read = self.read_chunk(chunk);
+        // Without pieces, those of an earlier chunk still stand in the placer.
+        if !placed
+            && matches!(read.parts, Parts::One(Part { begins: Some(Begins::Call { .. }), .. }))
+        {
+            read.parts = Parts::None;
+        }
+        Ok(Some(read))
+    }
+
+    fn so_far(&self) -> Tokens {
+        self.assembler.so_far()
+    }
+
+    fn finish(&mut self) -> (Reply, End) {
+        let assembler = std::mem::replace(&mut self.assembler, Assembler::new(MAX_RESPONSE));
+        let finished = assembler.finish();
+        let end = match finished.end {
+            WireEnd::Stop => End::Stop,
+            WireEnd::Cut => End::Cut,
+            WireEnd::Error(error) => {
+                End::Error { kind: error.kind.name().to_owned(), message: error.message.clone() }
+            }
+        };
+        (self.reply(finished.message), end)
+    }
+
+    fn whole(&mut self, body: &[u8]) -> Result<Reply, Broken> {
+        let finished =
+            Finished::from_json(body).map_err(|error| Broken::Other(error.to_string()))?;
+        if let WireEnd::Error(error) = finished.end {
+            return Err(Broken::Other(format!("it is an error: {error}")));
+        }
+        let message = finished.message;
+        let head = (message.id.clone(), message.created, message.model.clone());
+        self.head.get_or_insert(head);
+        Ok(self.reply(message))
+    }
+
+    fn own(&self, tokens: Tokens) -> Reply {
+        let usage = Usage { tokens, present: true, ..Usage::default() };
+        self.reply(Message { finish: Some(Finish::Stop), usage, ..Message::default() })
+    }
+
+    fn text(&self, text: &str) -> Block {
+        Block::Chat(ChatBlock::Text(text.to_owned()))
+    }
+
+    fn keeps_blank(&self) -> bool {
+        true
+    }
+
+    fn marks_ends(&self) -> bool {
+        false
+    }
+
+    fn write_head(&mut self, id: &str, model: &str, reply: &Reply, out: &mut Vec<u8>) {
+        let created = match &reply.rest {
+            Rest::Chat(message) => message.created,
+            Rest::Anthropic(_) | Rest::Responses(_) => 0,
+        };
+        let head = (id.to_owned(), created, model.to_owned());
+        self.head.get_or_insert(head);
+        respond::write_role(out, self.head());
+    }
+
+    fn write_event(&mut self, raw: &[u8], parts: &[Placed<'_, '_>], out: &mut Vec<u8>) {
+        let mut indexes = Vec::new();
+        let mut before_text = "";
+        for placed in parts {
+            match placed.part.key {
+                TEXT | REFUSAL => before_text = self.take_gap(),
+                REASONING => {}
+                call => indexes.push(self.index_of(call)),
+            }
+        }
+        let first = self.responses <= 1;
+        let head = self.head();
+        let mut rewrite = Rewrite { before_text, ..Rewrite::default() };
+        if !first {
+            (rewrite.id, rewrite.model) = (Some(head.id), Some(head.model));
+            rewrite.created = Some(head.created);
+        }
+        let mut indexes = indexes.into_iter();
+        let place = |piece: &CallDelta<'_>| match (indexes.next(), piece.index) {
+            (Some(own), Some(index)) if own != index => Place::At(own),
+            // The client tells calls apart as the vendor's own clients do.
+            (Some(own), None) if !first => Place::At(own),
+            _ => Place::Keep,
+        };
+        let at = out.len();
+        // It was read before, so it is JSON.
+        if respond::write_rewritten(out, raw, &rewrite, place).is_err() {
+            out.truncate(at);
+            out.extend_from_slice(raw);
+        }
+    }
+
+    fn alone(&self, part: &Part<'_>) -> Vec<u8> {
+        let mut out = Vec::new();
+        let head = self.head();
+        match (part.key, part.more) {
+            (REASONING, More::Thinking(text)) => {
+                respond::write_reasoning(&mut out, head, "reasoning_content", &text.unescape());
+            }
+            (REFUSAL, More::Text(text)) => {
+                respond::write_refusal(&mut out, head, &text.unescape());
+            }
+            (_, More::Text(text)) => respond::write_text(&mut out, head, &text.unescape()),
+            (key, more) if key >= CALLS => {
+                let index = key - CALLS;
+                if let Some(Begins::Call { id, name, .. }) = part.begins {
+                    let (id, name) = (id.unescape(), name.unescape());
+                    respond::write_call_start(&mut out, head, index, &id, &name);
+                }
+                if let More::Input(piece) = more {
+                    respond::write_call_arguments(&mut out, head, index, &piece.unescape());
+                }
+            }
+            _ => {}
+        }
+        out
+    }
+
+    fn write_block(&mut self, index: u32, block: &Block, out: &mut Vec<u8>) {
+        let Block::Chat(block) = block else { return };
+        match block {
+            ChatBlock::Reasoning { text, content, details } => {
+                if let Some(content) = content {
+                    respond::write_reasoning(out, self.head(), "reasoning_content", content);
+                } else if !text.is_empty() {
+                    respond::write_reasoning(out, self.head(), "reasoning", text);
+                }
+                if !details.is_empty() {
+                    respond::write_reasoning_details(out, self.head(), details);
+                }
+            }
+            ChatBlock::Text(text) => {
+                let text = [self.take_gap(), text].concat();
+                respond::write_text(out, self.head(), &text);
+            }
+            ChatBlock::Refusal(text) => respond::write_refusal(out, self.head(), text),
+            ChatBlock::Call(call) => {
+                // No block of a stream has this key.
+                let own = self.index_of(u32::MAX - index);
+                respond::write_call(out, self.head(), own, call);
+            }
+        }
+    }
+
+    fn write_stop(&mut self, _: u32, _: &mut Vec<u8>) {}
+
+    fn write_end(&mut self, reply: &Reply, ending: &Ending<'_>, out: &mut Vec<u8>) {
+        let Rest::Chat(message) = &reply.rest else { return };
+        respond::write_finish(out, self.head(), &finish_shown(message, ending));
+        if self.usage {
+            respond::write_usage(out, self.head(), &usage_shown(message, ending));
+        }
+        respond::write_done(out);
+    }
+
+    fn write_whole(&mut self, reply: &Reply, ending: &Ending<'_>, out: &mut Vec<u8>) {
+        let Rest::Chat(message) = &reply.rest else { return };
+        let (id, model) = ending.head.clone();
+        let whole = Message {
+            id,
+            model,
+            created: self.head().created.max(message.created),
+            finish: Some(finish_shown(message, ending)),
+            usage: usage_shown(message, ending),
+            ..block::message(ending.blocks)
+        };
+        respond::write_completion(out, &whole);
+    }
+
+    fn assistant(&self, blocks: &[Block]) -> Json {
+        let mut out = Vec::new();
+        block::message(blocks).write_back(&mut out);
+        out
+    }
+
+    fn said(&self, who: Who, text: &str) -> Json {
+        respond::message(who.role(), text)
+    }
+
+    fn results(&self, answers: &[(Call<'_>, String)]) -> Json {
+        let messages = answers.iter().map(|(call, text)| respond::tool_message(call.id, text));
+        messages.collect::<Vec<_>>().join(b",".as_slice())
+    }
+}
+
+fn part<'f>(key: u32, begins: Begins<'f>, more: More<'f>) -> Part<'f> {
+    Part { key, begins: Some(begins), anew: false, more, stops: false }
+}
+
+fn stop(message: &Message) -> Stop {
+    match &message.finish {
+        // A refusal comes with `stop` and says so in a member of its own.
+        _ if message.refusal.is_some() => Stop::Refusal,
+        Some(Finish::Stop | Finish::ToolCalls | Finish::FunctionCall) => Stop::Natural,
+        Some(Finish::ContentFilter) => Stop::Refusal,
+        Some(finish) if finish.is_cut() => Stop::Length,
+        Some(_) | None => Stop::Unknown,
+    }
+}
+
+/// `tool_calls` is true only of a message with a call in it.
+fn finish_shown(message: &Message, ending: &Ending<'_>) -> Finish {
+    match &message.finish {
+        Some(Finish::ToolCalls | Finish::FunctionCall) if ending.calls == 0 => Finish::Stop,
+        Some(finish) => finish.clone(),
+        None => Finish::Stop,
+    }
+}
+
+/// The context's size as the last request had it, and what the client got.
+fn usage_shown(message: &Message, ending: &Ending<'_>) -> Usage {
+    let mut usage = message.usage;
+    usage.tokens.output = ending.output;
+    usage
+}

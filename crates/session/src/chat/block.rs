@@ -1,0 +1,94 @@
+//! The blocks of a Chat Completions response, and a response of such blocks.
+
+use softland_core::Call;
+use softland_wire::chat;
+
+use crate::reply::{Block, Seen};
+
+use super::{CALLS, REASONING, REFUSAL, TEXT};
+
+/// One block of a response.
+#[derive(Clone, Debug)]
+pub(crate) enum ChatBlock {
+    /// What the model thought, in whichever members it came.
+    Reasoning {
+        text: String,
+        content: Option<String>,
+        details: Vec<String>,
+    },
+    Text(String),
+    Refusal(String),
+    Call(chat::Call),
+}
+
+impl ChatBlock {
+    pub(crate) fn seen(&self) -> Seen<'_> {
+        match self {
+            Self::Reasoning { text, content, details } => {
+                let read = content.as_deref().filter(|text| !text.is_empty()).unwrap_or(text);
+                let signed = content.is_some() || !details.is_empty();
+                Seen::Thinking { text: Some(read), signed }
+            }
+            Self::Text(text) | Self::Refusal(text) => Seen::Text(text),
+            Self::Call(call) => {
+                let (id, name, input) = (call.id.as_str(), call.name.as_str(), call.input());
+                Seen::Call(Call { id, name, input, server: false }, call.complete)
+            }
+        }
+    }
+}
+
+/// The blocks of a response, in the order in which they began: `keys`, or, of a response that came
+/// whole, none.
+pub(super) fn ordered(message: &chat::Message, keys: &[u32]) -> Vec<Block> {
+    let mut blocks: Vec<(u32, ChatBlock)> = Vec::new();
+    let details = &message.reasoning_details;
+    let content = &message.reasoning_content;
+    if content.is_some() || !details.is_empty() || !message.reasoning.is_empty() {
+        let reasoning = ChatBlock::Reasoning {
+            text: message.reasoning.clone(),
+            content: content.clone(),
+            details: details.clone(),
+        };
+        blocks.push((REASONING, reasoning));
+    }
+    if !message.text.is_empty() {
+        blocks.push((TEXT, ChatBlock::Text(message.text.clone())));
+    }
+    if let Some(refusal) = &message.refusal {
+        blocks.push((REFUSAL, ChatBlock::Refusal(refusal.clone())));
+    }
+    for (key, call) in (CALLS..).zip(&message.calls) {
+        blocks.push((key, ChatBlock::Call(call.clone())));
+    }
+    let place = |key: &u32| keys.iter().position(|known| known == key).unwrap_or(keys.len());
+    blocks.sort_by_key(|(key, _)| place(key));
+    blocks.into_iter().map(|(_, block)| Block::Chat(block)).collect()
+}
+
+/// The response that says what these blocks say. Texts stand apart in it, as they did for whoever
+/// saw them.
+pub(super) fn message(blocks: &[Block]) -> chat::Message {
+    let mut message = chat::Message::default();
+    for block in blocks {
+        let Block::Chat(block) = block else { continue };
+        match block {
+            ChatBlock::Reasoning { text, content, details } => {
+                message.reasoning.push_str(text);
+                if let Some(more) = content {
+                    message.reasoning_content.get_or_insert_default().push_str(more);
+                }
+                message.reasoning_details.extend(details.iter().cloned());
+            }
+            ChatBlock::Text(text) => {
+                if !message.text.is_empty() {
+                    message.text.push_str("\n\n");
+                }
+                message.text.push_str(text);
+            }
+            ChatBlock::Refusal(text) => message.refusal.get_or_insert_default().push_str(text),
+            ChatBlock::Call(call) => message.calls.push(call.clone()),
+        }
+    }
+    message
+}

@@ -1,0 +1,466 @@
+//! What the client is shown of one or several upstream responses: one valid message, each part
+//! forwarded at once or held until it is decided (`governing.md` §3 and §4).
+//!
+//! The relay knows blocks and bytes. What a turn was, and what follows from it, is decided by the
+//! exchange, which then says what of the held part to show.
+
+mod show;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use softland_core::{Admission, Call, Role, Run};
+use softland_wire::Tokens;
+use softland_wire::json::Str;
+use softland_wire::sse::{Decoder, Frame};
+
+use crate::framing::{Begins, Broken, End, Framing, MAX_RESPONSE, Part, Parts, Placed, Read};
+use crate::out::{Event, Out};
+use crate::reply::Reply;
+
+pub(crate) use show::Show;
+use show::{Client, Slot};
+
+/// White space that is held before a text shows.
+const MAX_BLANK: usize = 64 << 10;
+
+/// How the response under way is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Each part at once; with `calls` false, calls wait for the verdict.
+    Live {
+        /// Whether calls pass as they come.
+        calls: bool,
+    },
+    /// Nothing until the verdict; with `until_call`, everything from the first call on.
+    Held {
+        /// Whether a call ends the holding.
+        until_call: bool,
+    },
+}
+
+/// Several upstream responses, one message for the client.
+#[derive(Debug)]
+pub(crate) struct Relay {
+    client: Client,
+    mode: Mode,
+    decoder: Decoder,
+    /// The blocks of the response under way, in the order they began.
+    slots: Vec<Slot>,
+    by_key: BTreeMap<u32, usize>,
+    /// Frames waiting for the verdict.
+    held: Vec<(String, String, Vec<u8>)>,
+    /// The closing events of the response under way, as received.
+    closing: Vec<u8>,
+    /// A last event that was cut: nothing may follow it, and it follows what ends a message.
+    half: Vec<u8>,
+    /// Calls of the response under way, in order: shown id, name, whether the provider runs it.
+    names: Vec<(String, String, bool)>,
+    run: Arc<Run>,
+    ids: BTreeSet<String>,
+    role: Role,
+    /// Bytes of the response under way, and whether an event of the protocol's was among them.
+    received: usize,
+    known: bool,
+    /// Whether its message has ended.
+    over: bool,
+}
+
+/// A response that has ended.
+pub(crate) struct Ended {
+    pub(crate) reply: Reply,
+    pub(crate) end: End,
+    /// Something came, but no event of the protocol's.
+    pub(crate) foreign: bool,
+}
+
+impl Relay {
+    /// `streams`: whether the client reads a stream. `ids`: call ids of the history, which a new
+    /// call may not have.
+    pub(crate) fn new(
+        framing: Box<dyn Framing>,
+        role: Role,
+        streams: bool,
+        run: Arc<Run>,
+        ids: BTreeSet<String>,
+    ) -> Self {
+        Self {
+            client: Client::new(framing, role == Role::Gateway && streams),
+            mode: Mode::Live { calls: true },
+            decoder: Decoder::new(MAX_RESPONSE),
+            slots: Vec::new(),
+            by_key: BTreeMap::new(),
+            held: Vec::new(),
+            closing: Vec::new(),
+            half: Vec::new(),
+            names: Vec::new(),
+            run,
+            ids,
+            role,
+            received: 0,
+            known: false,
+            over: false,
+        }
+    }
+
+    /// Makes ready for the next upstream response.
+    pub(crate) fn begin(&mut self, mode: Mode, out: &mut Out) {
+        self.client.flush(out);
+        self.client.end_block(out);
+        self.client.mark();
+        self.client.framing.begin();
+        self.mode = mode;
+        self.decoder = Decoder::new(MAX_RESPONSE);
+        self.slots.clear();
+        self.by_key.clear();
+        self.held.clear();
+        self.closing.clear();
+        self.half.clear();
+        self.names.clear();
+        self.received = 0;
+        self.known = false;
+        self.over = false;
+    }
+
+    /// Takes bytes of an upstream stream.
+    pub(crate) fn push(&mut self, bytes: &[u8], out: &mut Out) -> Result<(), Broken> {
+        self.received = self.received.saturating_add(bytes.len());
+        self.decoder.push(bytes);
+        self.drain(out)
+    }
+
+    fn drain(&mut self, out: &mut Out) -> Result<(), Broken> {
+        // Frames borrow from the decoder; it is put back when all is read.
+        let mut decoder = std::mem::replace(&mut self.decoder, Decoder::new(0));
+        let mut read = Ok(());
+        while let (Ok(()), Some(frame)) = (&read, decoder.next()) {
+            read = frame.map_err(Broken::Sse).and_then(|frame| self.frame(&frame, out));
+        }
+        self.decoder = decoder;
+        read
+    }
+
+    fn frame(&mut self, frame: &Frame<'_>, out: &mut Out) -> Result<(), Broken> {
+        let read = match frame.data.is_empty() {
+            true => None,
+            false => self.client.framing.read(frame.event, &frame.data, true)?,
+        };
+        let Some(mut read) = read else {
+            self.foreign(frame, out);
+            return Ok(());
+        };
+        self.known |= read.known;
+        if self.mode == (Mode::Held { until_call: true }) && self.first_to_pass(&read) {
+            self.mode = Mode::Live { calls: true };
+            self.client.framing.rewind();
+            for (name, data, raw) in std::mem::take(&mut self.held) {
+                if let Some(read) = self.client.framing.read(&name, &data, false)? {
+                    self.live(&read, &raw, out);
+                }
+            }
+            let again = self.client.framing.read(frame.event, &frame.data, false)?;
+            read = again.unwrap_or_default();
+        }
+        match self.mode {
+            Mode::Held { .. } => self.hold(&read, frame, out),
+            Mode::Live { .. } => self.live(&read, frame.raw, out),
+        }
+        Ok(())
+    }
+
+    /// A comment, or no JSON: the bytes are the client's.
+    fn foreign(&mut self, frame: &Frame<'_>, out: &mut Out) {
+        if frame.cut {
+            // Half a frame is kept back until it is clear that nothing else follows.
+            self.half = frame.raw.to_vec();
+        } else if matches!(self.mode, Mode::Live { .. }) || frame.data.is_empty() {
+            // What is held is not to be seen, and no event that could be shown later.
+            self.aside(frame.raw, out);
+        }
+    }
+
+    /// Bytes of no block, in their place: behind closing events that are kept back, they are too.
+    fn aside(&mut self, raw: &[u8], out: &mut Out) {
+        if self.closing.is_empty() {
+            self.client.pass(raw, out);
+        } else {
+            self.closing.extend_from_slice(raw);
+        }
+    }
+
+    /// Whether a call begins that passes, the first one of a held response. A call that is refused
+    /// again shows nothing: what stands before it is signed over a tail that is never shown.
+    fn first_to_pass(&mut self, read: &Read<'_>) -> bool {
+        read.parts.as_slice().iter().any(|part| {
+            let Some(Begins::Call { name, server, .. }) = part.begins else { return false };
+            if self.by_key.contains_key(&part.key) {
+                return false;
+            }
+            self.names.push((String::new(), name.unescape().into_owned(), server));
+            // The answer tool's call waits for the verdict, as text does.
+            let answers = self.run.answer_tool() == Some(&*name.unescape());
+            let passes = !server && !answers && (self.role == Role::Engine || self.last_passes());
+            if passes {
+                self.names.clear();
+            }
+            passes
+        })
+    }
+
+    fn hold(&mut self, read: &Read<'_>, frame: &Frame<'_>, out: &mut Out) {
+        match (read.head, &read.parts) {
+            (Some((id, model)), Parts::None) if !read.closing => {
+                self.client.head(id, model, frame.raw, out);
+                return;
+            }
+            // What else is in it is held; so that the client sees a beginning, it gets one.
+            (Some((id, model)), _) => self.client.head_alone(id, model, out),
+            (None, _) => {}
+        }
+        if read.ping {
+            self.client.pass(frame.raw, out);
+        } else if !read.closing && self.mode == (Mode::Held { until_call: true }) {
+            self.held.push((frame.event.to_owned(), frame.data.to_string(), frame.raw.to_vec()));
+        }
+    }
+
+    fn live(&mut self, read: &Read<'_>, raw: &[u8], out: &mut Out) {
+        let parts = read.parts.as_slice();
+        if let Some((id, model)) = read.head {
+            if parts.is_empty() && !read.closing {
+                return self.client.head(id, model, raw, out);
+            }
+            self.client.begun(id, model);
+        }
+        if read.closing {
+            // Behind its end nothing is of the message.
+            if !self.over {
+                self.over = read.over;
+                if !read.hidden {
+                    self.closing.extend_from_slice(raw);
+                }
+                self.late(parts, out);
+            }
+        } else if let [part] = parts {
+            self.part(part, raw, out);
+        } else if !parts.is_empty() {
+            self.several(parts, raw, out);
+        } else if !(read.ping && self.slots.last_mut().is_some_and(|slot| slot.hold_ping(raw)))
+            && (read.ping || read.aside || !read.known)
+        {
+            self.aside(raw, out);
+        }
+    }
+
+    /// Parts that came with the message's end: where that does not go out as it came, they stand
+    /// before it.
+    fn late(&mut self, parts: &[Part<'_>], out: &mut Out) {
+        let before = std::mem::take(&mut out.bytes);
+        for part in parts {
+            let alone = self.client.framing.alone(part);
+            self.part(part, &alone, out);
+        }
+        let late = std::mem::replace(&mut out.bytes, before);
+        self.client.late.extend(late);
+    }
+
+    /// Several parts of one event, which stays whole if all of them are shown.
+    fn several(&mut self, parts: &[Part<'_>], raw: &[u8], out: &mut Out) {
+        let opened: Vec<_> = parts.iter().map(|part| self.opened(part, out)).collect();
+        let slots: Vec<_> = opened.iter().map(|part| self.by_key.get(&part.key).copied()).collect();
+        let whole = slots.iter().all(|at| {
+            let slot = at.and_then(|at| self.slots.get(at));
+            slot.is_some_and(Slot::passes)
+        });
+        for (n, part) in opened.iter().enumerate() {
+            let Some(slot) = slots.get(n).and_then(|at| self.slots.get_mut((*at)?)) else {
+                continue;
+            };
+            let alone = if whole { Vec::new() } else { self.client.framing.alone(part) };
+            self.client.block(slot, part, &alone, out);
+        }
+        if whole {
+            let indexes = slots
+                .iter()
+                .map(|at| at.and_then(|at| self.slots.get(at)).and_then(Slot::index).unwrap_or(0));
+            let placed: Vec<_> =
+                opened.iter().zip(indexes).map(|(part, index)| Placed { part, index }).collect();
+            self.client.write(&placed, raw, out);
+        }
+    }
+
+    fn part(&mut self, part: &Part<'_>, raw: &[u8], out: &mut Out) {
+        let part = self.opened(part, out);
+        let slot = self.by_key.get(&part.key).and_then(|at| self.slots.get_mut(*at));
+        if let Some(slot) = slot {
+            self.client.block(slot, &part, raw, out);
+        }
+    }
+
+    /// The part, which begins its block only if that is new; then the block is opened.
+    fn opened<'f>(&mut self, part: &Part<'f>, out: &mut Out) -> Part<'f> {
+        let new = part.anew || !self.by_key.contains_key(&part.key);
+        let begins = part.begins.filter(|_| new);
+        if let Some(begins) = begins {
+            let slot = self.open(begins);
+            if matches!(begins, Begins::Call { .. }) && slot.passes() {
+                self.client.keep_blanks(&mut self.slots, out);
+            }
+            self.by_key.insert(part.key, self.slots.len());
+            self.slots.push(slot);
+        }
+        Part { begins, ..*part }
+    }
+
+    /// How a block that begins is shown.
+    fn open(&mut self, begins: Begins<'_>) -> Slot {
+        match begins {
+            Begins::Text => Slot::blank_text(),
+            Begins::Call { id, name, server } => self.open_call(id, name, server),
+            Begins::Thinking | Begins::Other => Slot::shown(),
+        }
+    }
+
+    fn open_call(&mut self, id: Str<'_>, name: Str<'_>, server: bool) -> Slot {
+        let shown_id = self.own_id(&id.unescape());
+        self.names.push((shown_id.clone(), name.unescape().into_owned(), server));
+        let passes = match self.mode {
+            Mode::Live { calls: false } => false,
+            _ if self.role == Role::Engine || server => true,
+            _ => self.last_passes(),
+        };
+        Slot::call(shown_id, passes)
+    }
+
+    /// Whether the newest call passes, as far as the calls so far decide it. Later calls can only
+    /// take from `batch = "none"`, whose calls all wait ([`Mode::Live`] without calls).
+    fn last_passes(&self) -> bool {
+        let calls: Vec<_> = self
+            .names
+            .iter()
+            .map(|(_, name, server)| Call { id: "", name, input: "{}", server: *server })
+            .collect();
+        let admissions = self.run.admit(&calls);
+        admissions.last().is_none_or(|admission| {
+            matches!(admission, Admission::Run | Admission::Answer | Admission::Server)
+        })
+    }
+
+    /// The id a call is shown under: its own, unless the engine has met it before or there is none.
+    fn own_id(&mut self, id: &str) -> String {
+        let mut own = id.to_owned();
+        if self.role == Role::Engine {
+            let mut n = self.ids.len();
+            while own.is_empty() || self.ids.contains(&own) {
+                let stem = if id.is_empty() { "toolu_softland" } else { id };
+                own = format!("{stem}_{n}");
+                n += 1;
+            }
+            self.ids.insert(own.clone());
+        }
+        own
+    }
+
+    /// The upstream stream has ended.
+    pub(crate) fn finish(&mut self, out: &mut Out) -> Result<Ended, Broken> {
+        self.decoder.finish();
+        self.drain(out)?;
+        self.client.end_unmarked(&self.slots, out);
+        let (mut reply, end) = self.client.framing.finish();
+        self.rename(&mut reply);
+        out.events.push(Event::Usage(reply.billed));
+        Ok(Ended { reply, end, foreign: self.received > 0 && !self.known })
+    }
+
+    /// A whole response, not streamed. It is shown at the verdict.
+    pub(crate) fn whole(&mut self, body: &[u8], out: &mut Out) -> Result<Ended, Broken> {
+        let mut reply = self.client.framing.whole(body)?;
+        self.mode = Mode::Held { until_call: false };
+        self.rename(&mut reply);
+        self.client.original(body);
+        out.events.push(Event::Usage(reply.billed));
+        Ok(Ended { reply, end: End::Stop, foreign: false })
+    }
+
+    /// Gives calls the ids they are shown under.
+    fn rename(&mut self, reply: &mut Reply) {
+        let names = std::mem::take(&mut self.names);
+        let mut shown = names.into_iter().map(|(id, ..)| id).filter(|id| !id.is_empty());
+        for block in &mut reply.blocks {
+            block.set_call_id(|id| shown.next().unwrap_or_else(|| self.own_id(id)));
+        }
+    }
+
+    /// Shows what was held of a response, as far as the verdict says.
+    pub(crate) fn settle(
+        &mut self,
+        reply: &Reply,
+        show: Show,
+        admissions: &[Admission],
+        out: &mut Out,
+    ) {
+        if show == Show::All {
+            self.client.keep_blanks(&mut self.slots, out);
+        }
+        self.client.settle(reply, show, admissions, &self.slots, out);
+    }
+
+    /// Ends the client's message after the response of which this is the end.
+    /// `billed` is the usage of each response, in order.
+    pub(crate) fn close(&mut self, reply: &Reply, output: u64, billed: &[Tokens], out: &mut Out) {
+        let mut closing = std::mem::take(&mut self.closing);
+        closing.append(&mut self.half);
+        self.client.close(reply, output, billed, &closing, out);
+    }
+
+    /// Ends the client's message with an answer of softland's.
+    pub(crate) fn close_local(
+        &mut self,
+        id: &str,
+        model: &str,
+        text: &str,
+        used: Tokens,
+        out: &mut Out,
+    ) {
+        self.client.local(id, model, text, used, out);
+    }
+
+    /// The upstream failed and nothing stands in its place: what came is passed on as it came, but
+    /// for half an event, which would swallow the error that follows.
+    pub(crate) fn abandon(&mut self, out: &mut Out) {
+        self.client.flush(out);
+        let closing = std::mem::take(&mut self.closing);
+        self.client.pass(&closing, out);
+    }
+
+    /// Whether the client has what nothing else can follow: a call, which is its turn, or half of a
+    /// block of thinking, without its signature.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.client.is_stuck()
+    }
+
+    /// Whether the newest response was shown as it came, if only from its first call on.
+    pub(crate) fn is_live(&self) -> bool {
+        matches!(self.mode, Mode::Live { .. })
+    }
+
+    /// What the response under way has cost so far.
+    pub(crate) fn so_far(&self) -> Tokens {
+        self.client.framing.so_far()
+    }
+
+    /// The kinds of the blocks that the client had before the response under way.
+    pub(crate) fn shown_before(&self) -> String {
+        self.client.shown_before()
+    }
+
+    /// The protocol.
+    pub(crate) fn framing(&self) -> &dyn Framing {
+        &*self.client.framing
+    }
+
+    /// Whether anything visible, or a call, was shown.
+    pub(crate) fn has_shown(&self) -> bool {
+        self.client.has_shown()
+    }
+}

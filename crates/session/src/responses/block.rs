@@ -1,0 +1,213 @@
+//! The blocks of a response: its output items.
+
+use std::collections::BTreeMap;
+
+use softland_core::{Call, Digest};
+use softland_wire::json::{Cursor, Error, write_str};
+use softland_wire::responses::{OutputItem, OutputKind, Response, respond};
+
+use crate::reply::{Block, Seen};
+
+/// One item of a response.
+#[derive(Clone, Debug)]
+pub(crate) struct ResponsesBlock {
+    pub(super) item: OutputItem,
+    /// The id of the reasoning before it, without which its own id may not go back.
+    pub(super) tied: Option<String>,
+    /// Of reasoning: whether it may go back.
+    returns: bool,
+}
+
+/// How a call is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Answered {
+    Function,
+    Custom,
+    Approval,
+    /// A tool that the provider defines and the client runs: the item's type.
+    Tool(String),
+}
+
+impl ResponsesBlock {
+    pub(super) fn text(text: &str) -> Self {
+        let kind = OutputKind::Message { text: text.to_owned(), refusal: None, phase: None };
+        // It gets its id where it is shown.
+        let raw = String::from_utf8(respond::text_item("", text)).unwrap_or_default();
+        let item = OutputItem { kind, id: String::new(), raw, done: true, completed: true };
+        Self { item, tied: None, returns: false }
+    }
+
+    pub(crate) fn seen(&self) -> Seen<'_> {
+        let id = self.item.id.as_str();
+        match &self.item.kind {
+            OutputKind::Message { text, refusal, .. } => {
+                Seen::Text(refusal.as_deref().filter(|_| text.is_empty()).unwrap_or(text))
+            }
+            OutputKind::Call { call_id, name, arguments, complete, .. } => {
+                let call = Call { id: call_id, name, input: arguments, server: false };
+                Seen::Call(call, *complete)
+            }
+            OutputKind::Reasoning { summary, text, .. } => {
+                let text = if text.is_empty() { summary } else { text };
+                Seen::Thinking { text: Some(text), signed: self.returns }
+            }
+            OutputKind::Other { kind, call_id } => match other(kind, call_id) {
+                Some(server) => {
+                    let id = if call_id.is_empty() { id } else { call_id };
+                    let call = Call { id, name: kind, input: &self.item.raw, server };
+                    Seen::Call(call, self.item.done)
+                }
+                None => Seen::Other,
+            },
+        }
+    }
+
+    /// Gives a call another id.
+    pub(crate) fn set_call_id(&mut self, own: impl FnOnce(&str) -> String) {
+        let Seen::Call(call, _) = self.seen() else { return };
+        let new = own(call.id);
+        match &mut self.item.kind {
+            OutputKind::Call { call_id, .. } | OutputKind::Other { call_id, .. }
+                if !call_id.is_empty() && *call_id != new =>
+            {
+                self.item.raw = with_text(&self.item.raw, "call_id", Some(&new));
+                *call_id = new;
+            }
+            _ => {}
+        }
+    }
+
+    /// The item under another id, or without one.
+    pub(super) fn under(&self, id: Option<&str>) -> String {
+        with_text(&self.item.raw, "id", id)
+    }
+
+    pub(super) fn answered(&self) -> Option<(&str, Answered)> {
+        let Seen::Call(Call { id, server: false, .. }, _) = self.seen() else { return None };
+        let how = match &self.item.kind {
+            OutputKind::Call { custom: true, .. } => Answered::Custom,
+            OutputKind::Other { kind, .. } if kind == APPROVAL => Answered::Approval,
+            OutputKind::Other { kind, .. } => Answered::Tool(kind.clone()),
+            _ => Answered::Function,
+        };
+        Some((id, how))
+    }
+}
+
+const APPROVAL: &str = "mcp_approval_request";
+
+/// Whether another kind of item is a call, and of these one that the provider runs.
+pub(super) fn other(kind: &str, call_id: &str) -> Option<bool> {
+    match kind {
+        // The client has to say something before the model goes on.
+        APPROVAL => Some(false),
+        _ if kind.ends_with("_call") => Some(call_id.is_empty()),
+        _ => None,
+    }
+}
+
+/// The items of a response as blocks. Reasoning may go back where the provider has kept it, or
+/// where all that it is made of came along.
+pub(super) fn of(response: &mut Response) -> Vec<Block> {
+    let stored = is_stored(&response.raw);
+    let mut tied: Option<String> = None;
+    let items = std::mem::take(&mut response.items).into_iter();
+    let blocks = items.map(|item| {
+        let mut returns = false;
+        if let OutputKind::Reasoning { encrypted, text, .. } = &item.kind {
+            returns = item.done && (*encrypted || stored || !text.is_empty());
+            tied = Some(item.id.clone());
+            return Block::Responses(Box::new(ResponsesBlock { item, tied: None, returns }));
+        }
+        let tied = tied.clone();
+        Block::Responses(Box::new(ResponsesBlock { item, tied, returns }))
+    });
+    blocks.collect()
+}
+
+/// `store`, which is on where nothing is said of it.
+fn is_stored(response: &str) -> bool {
+    let mut stored = true;
+    // Where no response came there is nothing to store, and nothing to read.
+    let _ = Cursor::new(response).members(|cursor, member| {
+        if member.key.eq_str("store") {
+            stored = cursor.bool_or_skip()? != Some(false);
+        }
+        Ok::<_, Error>(())
+    });
+    stored
+}
+
+/// The natives among blocks.
+pub(super) fn natives(blocks: &[Block]) -> impl Iterator<Item = &ResponsesBlock> {
+    blocks.iter().filter_map(|block| match block {
+        Block::Responses(block) => Some(&**block),
+        Block::Anthropic(_) | Block::Chat(_) => None,
+    })
+}
+
+/// The items that these blocks are, without ids that may not go back, and without reasoning that
+/// nothing follows.
+pub(super) fn items(blocks: &[Block]) -> Vec<String> {
+    let mut blocks: Vec<&ResponsesBlock> = natives(blocks).collect();
+    while blocks.last().is_some_and(|last| matches!(last.seen(), Seen::Thinking { .. })) {
+        blocks.pop();
+    }
+    let there = |id: &str| blocks.iter().any(|block| block.item.id == id);
+    let items = blocks.iter().map(|block| match &block.tied {
+        _ if block.item.id.is_empty() => block.under(None),
+        Some(tied) if !there(tied) => block.under(None),
+        _ => block.item.raw.clone(),
+    });
+    items.collect()
+}
+
+/// How the calls among blocks are answered, by their ids.
+pub(super) fn answers(blocks: &[Block]) -> BTreeMap<String, Answered> {
+    let answers = natives(blocks).filter_map(ResponsesBlock::answered);
+    answers.map(|(id, how)| (id.to_owned(), how)).collect()
+}
+
+/// An item id of softland's.
+pub(super) fn own_id(response: &str, index: u32) -> String {
+    let key = Digest::of(response.as_bytes()).then(Digest::of(&index.to_be_bytes()));
+    format!("msg_softland_{key}")
+}
+
+/// An object with a member that is a text changed, or without it.
+fn with_text(object: &str, name: &str, value: Option<&str>) -> String {
+    let mut out = vec![b'{'];
+    let mut there = false;
+    // It was scanned before, so there is no error to report.
+    let _ = Cursor::new(object).members(|cursor, member| {
+        let old = cursor.skip_value()?.of(object);
+        let key = member.key.unescape();
+        if key == name && (there || value.is_none()) {
+            return Ok(());
+        }
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        write_str(&mut out, &key);
+        out.push(b':');
+        match value.filter(|_| key == name) {
+            Some(value) => {
+                there = true;
+                write_str(&mut out, value);
+            }
+            None => out.extend_from_slice(old.as_bytes()),
+        }
+        Ok::<_, Error>(())
+    });
+    if let Some(value) = value.filter(|_| !there) {
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        write_str(&mut out, name);
+        out.push(b':');
+        write_str(&mut out, value);
+    }
+    out.push(b'}');
+    // Only text went into it.
+    String::from_utf8(out).unwrap_or_else(|_| object.to_owned())
+}

@@ -1,0 +1,65 @@
+//! The messages that softland adds behind the governed history within one client request.
+
+use softland_core::models::capability::Nudge;
+use softland_core::{Admission, Because, Text, lines};
+
+use crate::framing::{Framing, Json, Who};
+use crate::reply::{self, Reply};
+
+/// The turn with all of its calls refused; the note stands again in the last one's answer.
+pub(crate) fn refusal(by: &dyn Framing, reply: &Reply, because: &Because) -> Vec<Json> {
+    let blocks = reply.kept(reply.cut_call());
+    let calls: Vec<_> = reply::calls(&blocks).filter(|(call, _)| !call.server).collect();
+    let last = calls.len().saturating_sub(1);
+    let answers = calls.iter().enumerate().map(|(n, (call, _))| {
+        let text = if n == last { lines::refused(because) } else { lines::beyond(because) };
+        (*call, text)
+    });
+    let answers: Vec<_> = answers.collect();
+    vec![by.assistant(&blocks), by.results(&answers)]
+}
+
+/// The turn with its calls refused by their tools' own limits.
+pub(crate) fn tool_refusal(by: &dyn Framing, reply: &Reply, admissions: &[Admission]) -> Vec<Json> {
+    let blocks = reply.kept(reply.cut_call());
+    let answers = reply::calls(&blocks).zip(admissions).filter(|((call, _), _)| !call.server).map(
+        |((call, _), admission)| {
+            let text = match admission {
+                Admission::ToolRefused(because) => lines::tool_refused(call.name, because.limit),
+                Admission::Refused(because) => lines::refused(because),
+                Admission::Run | Admission::Server | Admission::Answer => String::new(),
+            };
+            (call, text)
+        },
+    );
+    let answers: Vec<_> = answers.collect();
+    vec![by.assistant(&blocks), by.results(&answers)]
+}
+
+/// What follows an empty turn: it is told to go on in a way that is not the cause again.
+pub(crate) fn nudge(by: &dyn Framing, reply: &Reply, form: Nudge) -> Vec<Json> {
+    match form {
+        Nudge::MidSystem => vec![by.said(Who::System, lines::NUDGE)],
+        Nudge::BareUser => vec![by.said(Who::User, lines::NUDGE)],
+        Nudge::Pair => {
+            let mut blocks = reply.kept(false);
+            blocks.retain(reply::Block::is_thinking);
+            blocks.push(by.text(lines::NO_ANSWER));
+            vec![by.assistant(&blocks), by.said(Who::User, lines::NUDGE)]
+        }
+    }
+}
+
+/// What follows a request that was given up because a limit was reached meanwhile.
+pub(crate) fn expired(by: &dyn Framing, because: &Because) -> Vec<Json> {
+    vec![by.said(Who::Assistant, lines::NO_ANSWER), by.said(Who::User, &lines::ask(because))]
+}
+
+/// What follows a truncated turn. Without anything visible to keep, the request is sent as it was.
+pub(crate) fn go_on(by: &dyn Framing, reply: &Reply) -> Vec<Json> {
+    let blocks = reply.kept(reply.cut_call());
+    if Text::of(&reply::text(&blocks)).is_blank() {
+        return Vec::new();
+    }
+    vec![by.assistant(&blocks), by.said(Who::User, lines::CONTINUE)]
+}
