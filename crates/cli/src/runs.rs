@@ -26,20 +26,26 @@ pub(crate) fn run(args: &RunsArgs, writer: &mut Writer) -> Result<ExitCode, Fail
     if let Some(deletion) = &args.delete {
         return deleted(&path, deletion, writer);
     }
-    let runs = match open(&path)? {
-        None => Vec::new(),
+    let (runs, beside) = match open(&path)? {
+        None => Default::default(),
         Some(reader) => {
             let since = args.since.map(ago);
             let (session, limit) = (args.session.clone(), args.limit);
-            reader.runs(&Query { session, since, limit, open: false }).map_err(failure)?
+            let query = Query { session, since, limit, open: false };
+            let beside = reader.beside(&query).map_err(failure)?;
+            (reader.runs(&query).map_err(failure)?, beside)
         }
     };
+    // What belongs to no run is spent all the same.
+    let beside = Some(beside).filter(|beside| beside.requests > 0);
     if args.of.json {
         runs.iter().for_each(|run| writer.result(&(run.json() + "\n")));
-    } else if runs.is_empty() {
+        let session = args.session.as_deref();
+        beside.iter().for_each(|beside| writer.result(&(beside.json(session) + "\n")));
+    } else if runs.is_empty() && beside.is_none() {
         writer.note(&format!("no such runs in {}", path.display()));
     } else {
-        writer.result(&table::table(&runs, width(writer)));
+        writer.result(&table::table(&runs, beside.as_ref(), width(writer)));
     }
     Ok(written(writer))
 }
@@ -71,16 +77,33 @@ pub(crate) fn open(path: &Path) -> Result<Option<Reader>, Failure> {
     }
 }
 
-/// The run that an id or the beginning of one means.
-pub(crate) fn find(reader: &Reader, path: &Path, prefix: &str) -> Result<Run, Failure> {
+/// The runs that an id, a client's name for them, or the beginning of an id means; at least one.
+pub(crate) fn find(reader: &Reader, path: &Path, prefix: &str) -> Result<Vec<Run>, Failure> {
     let file = path.display();
-    match reader.find(prefix).map_err(failure)? {
-        Found::One(run) => Ok(*run),
+    let found = reader.find(prefix).map_err(failure)?;
+    if !matches!(&found, Found::One(run) if run.run == prefix) {
+        let named = reader.named(prefix).map_err(failure)?;
+        if !named.is_empty() {
+            return Ok(named);
+        }
+    }
+    match found {
+        Found::One(run) => Ok(vec![*run]),
         Found::Several(ids) => Err(Failure::usage(format!(
             "`{prefix}` begins the ids of several runs: {}",
             ids.join(", ")
         ))),
         Found::Nothing => {
+            let session = Some(prefix.to_owned());
+            let of_session = Query { session, limit: Some(1), ..Query::default() };
+            if reader.beside(&of_session).map_err(failure)?.requests > 0
+                || !reader.runs(&of_session).map_err(failure)?.is_empty()
+            {
+                return Err(Failure::usage(format!(
+                    "{file} has no run `{prefix}`, but a session of that name: see \
+                     `softland runs --session {prefix}`"
+                )));
+            }
             let query = Query { limit: Some(NAMED), ..Query::default() };
             let newest = reader.runs(&query).map_err(failure)?;
             let newest: Vec<_> = newest.into_iter().map(|run| run.run).collect();
@@ -99,9 +122,16 @@ fn deleted(path: &Path, deletion: &Deletion, writer: &Writer) -> Result<ExitCode
     let gone = |which| delete(path, which).map_err(|error| Failure::usage(error.to_string()));
     match deletion {
         Deletion::Run(prefix) => {
-            let run = find(&reader, path, prefix)?.run;
+            let runs = find(&reader, path, prefix)?;
             drop(reader);
-            gone(Which::Run(&run))?;
+            let [Run { run, .. }] = runs.as_slice() else {
+                let ids: Vec<_> = runs.into_iter().map(|run| run.run).collect();
+                return Err(Failure::usage(format!(
+                    "`{prefix}` is the name of several runs; name one of {}",
+                    ids.join(", ")
+                )));
+            };
+            gone(Which::Run(run))?;
             writer.note(&format!("deleted {run}"));
         }
         Deletion::Before(time) => {

@@ -54,10 +54,13 @@ async fn serve(args: &ServeArgs, settings: Settings, writer: &Writer) -> Result<
     let mut hangups = Hangups::listen().map_err(system)?;
     let gateway =
         Gateway::bind(settings).await.map_err(|error| Failure::usage(error.to_string()))?;
-    let (address, handle) = (gateway.local_addr(), gateway.handle());
+    let (address, admin, handle) = (gateway.local_addr(), gateway.admin_addr(), gateway.handle());
     let stop = CancellationToken::new();
     let mut serving = tokio::spawn(gateway.run(stop.clone().cancelled_owned()));
     writer.note(&format!("listening on http://{address}"));
+    if let Some(admin) = admin {
+        writer.note(&format!("health, readiness and metrics also on http://{admin}"));
+    }
     loop {
         tokio::select! {
             ended = &mut serving => return Ok(end(ended)),
@@ -67,19 +70,34 @@ async fn serve(args: &ServeArgs, settings: Settings, writer: &Writer) -> Result<
     }
     tracing::info!("stopping; requests under way may end, a second signal ends them at once");
     stop.cancel();
-    Ok(drained(serving, signals, hangups).await)
+    Ok(drained(serving, &handle, signals, hangups).await)
 }
 
-/// Waits for the requests under way; a second signal does not.
+/// Waits for the requests under way; a second signal ends them. What they came to is written all
+/// the same, for as long as the gateway lets that take; a third signal does not wait for it.
 async fn drained(
     mut serving: JoinHandle<Summary>,
+    handle: &Handle,
     mut signals: Signals,
     mut hangups: Hangups,
 ) -> ExitCode {
+    let cancelled = ExitCode::from(status::CANCELLED);
+    let mut cut = false;
     loop {
         tokio::select! {
-            ended = &mut serving => return end(ended),
-            () = signals.next() => return ExitCode::from(status::CANCELLED),
+            biased;
+            ended = &mut serving => {
+                let code = end(ended);
+                return if cut { cancelled } else { code };
+            }
+            () = signals.next() => {
+                if cut {
+                    return cancelled;
+                }
+                tracing::warn!("requests under way are cut off; the ledger is written to its end");
+                handle.cut_off();
+                cut = true;
+            }
             () = hangups.next() => tracing::warn!("stopping: the config is not read again"),
         }
     }

@@ -1,4 +1,5 @@
-//! `softland show RUN`: one run of a ledger, step by step, with the reason of each decision.
+//! `softland show RUN`: one run of a ledger, or those that a client calls so, step by step, with
+//! the reason of each decision.
 
 use std::process::ExitCode;
 
@@ -14,22 +15,24 @@ mod steps;
 /// Columns of the head where there is no terminal.
 const WIDTH: usize = 100;
 
-/// Shows the run.
+/// Shows the run, or each of them.
 pub(crate) fn run(args: &ShowArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
     let path = runs::ledger(&args.of)?;
     let Some(reader) = runs::open(&path)? else {
         return Err(Failure::usage(format!("{} holds no runs yet", path.display())));
     };
-    let run = runs::find(&reader, &path, &args.run)?;
-    let steps = reader.steps(&run.run).map_err(runs::failure)?;
-    if args.of.json {
-        for step in steps.iter().filter(|step| !step.late) {
-            writer.result(&(step.json(&run.run) + "\n"));
+    for (at, run) in runs::find(&reader, &path, &args.run)?.iter().enumerate() {
+        let steps = reader.steps(&run.run).map_err(runs::failure)?;
+        if args.of.json {
+            for step in steps.iter().filter(|step| !step.late) {
+                writer.result(&(step.json(&run.run) + "\n"));
+            }
+            continue;
         }
-    } else {
         let width = runs::width(writer);
-        writer.result(&head(&run, width.unwrap_or(WIDTH)));
-        writer.result(&steps::steps(&run, &steps, width));
+        let between = if at > 0 { "\n" } else { "" };
+        writer.result(&(between.to_owned() + &head(run, width.unwrap_or(WIDTH))));
+        writer.result(&steps::steps(run, &steps, width));
     }
     Ok(runs::written(writer))
 }
@@ -40,6 +43,7 @@ fn head(run: &Run, width: usize) -> String {
         name.as_ref().filter(|name| !name.is_empty()).map(|name| format!("{what} {name}"))
     };
     let what = [
+        named("name", &run.name),
         named("session", &run.session),
         named("agent", &run.agent),
         named("model", &run.model),

@@ -65,7 +65,7 @@ fn a_model_must_be_named_and_known() {
         ("sim/raeder", "unknown scenario `raeder`; there are: reader, "),
         ("nowhere/x", "unknown provider `nowhere`"),
         ("anthropic/x", "no key for `anthropic`: set ANTHROPIC_API_KEY"),
-        ("openai/gpt-5", "comes in a later version"),
+        ("openai/gpt-5", "no key for `openai`: set OPENAI_API_KEY"),
     ] {
         said(&["run", &agent, "hi", "--model", model]).status(2).says(wanted);
     }

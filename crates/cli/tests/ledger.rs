@@ -28,6 +28,8 @@ fn records(run: &str, session: &str, ago: u64, over: bool) -> Vec<Record> {
         at,
         run: run.clone(),
         session: session.to_owned(),
+        name: None,
+        observed: false,
         agent: Some("reviewer".to_owned()),
         continues: None,
         model: "claude-opus-5-5".to_owned(),
@@ -70,7 +72,7 @@ fn records(run: &str, session: &str, ago: u64, over: bool) -> Vec<Record> {
         local: false,
         answer: None,
         turns: 2,
-        tool_calls: 30,
+        tool_calls: Some(30),
         input: 10,
         output: 20,
         cache_read: 3000,
@@ -210,6 +212,79 @@ fn a_unique_prefix_is_enough_and_nothing_else() {
     std::fs::write(elsewhere.path().join("softland.db"), "this is no ledger".repeat(99)).unwrap();
     in_folder(elsewhere.path(), &["runs"]).status(2).says("softland.db: is no softland ledger");
     drop(path);
+}
+
+/// Records of two observed runs with one name, and of requests of no run.
+fn named_and_loose(folder: &Path) {
+    let path = folder.join("softland.db");
+    let ledger = Ledger::open(Options::at(&path), Arc::new(now)).unwrap();
+    for (run, ago) in [("run-1", 2 * MINUTE), ("run-2", MINUTE)] {
+        for mut record in records(run, "build-42", ago, true) {
+            match &mut record {
+                Record::RunStart(begun) => {
+                    (begun.name, begun.observed) = (Some("build-42".to_owned()), true);
+                }
+                Record::Event(event) => {
+                    event.fields = event.fields.replacen('{', "{\"observed\":true,", 1);
+                }
+                Record::Request(request) => {
+                    let loose = Request { run: None, ..request.clone() };
+                    ledger.record(Record::Request(loose));
+                }
+                Record::RunEnd(_) => {}
+            }
+            ledger.record(record);
+        }
+    }
+    ledger.close(Duration::from_secs(30)).unwrap();
+}
+
+#[test]
+fn runs_are_shown_by_the_name_that_the_client_gave() {
+    let folder = tempfile::tempdir().unwrap();
+    named_and_loose(folder.path());
+    let shown = in_folder(folder.path(), &["show", "build-42"]).status(0).stdout;
+    let (first, second) = (shown.find("run-1 · landed").unwrap(), shown.find("\n\nrun-2 · landed"));
+    assert!(first == 0 && second.is_some(), "{shown}");
+    for wanted in ["name build-42 · session build-42", "only observed", "  would ask  "] {
+        assert_eq!(shown.matches(wanted).count(), 2, "{wanted}\n{shown}");
+    }
+    let lines = in_folder(folder.path(), &["show", "build-42", "--json"]).status(0).events();
+    let of = |run: &str| lines.iter().filter(|line| line["run"] == run).count();
+    assert_eq!((of("run-1"), of("run-2"), lines.len()), (4, 4, 8));
+    assert_eq!((&lines[0]["mode"], &lines[1]["observed"]), (&json!("observe"), &json!(true)));
+    in_folder(folder.path(), &["runs", "--delete", "build-42"])
+        .status(2)
+        .says("`build-42` is the name of several runs; name one of run-1, run-2");
+    let runs = in_folder(folder.path(), &["runs", "--json"]).status(0).events();
+    assert_eq!((&runs[0]["name"], &runs[0]["mode"]), (&json!("build-42"), &json!("observe")));
+}
+
+#[test]
+fn what_was_spent_beside_runs_is_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    named_and_loose(folder.path());
+    let listed = in_folder(folder.path(), &["runs"]).status(0).stdout;
+    let last = listed.lines().last().unwrap();
+    assert!(last.starts_with("(no run)") && last.contains("$0.0030"), "{listed}");
+    assert!(last.ends_with("2 requests without tools, or not metered"), "{listed}");
+    let lines = in_folder(folder.path(), &["runs", "--json"]).status(0).events();
+    let (runs, beside) = lines.split_at(2);
+    assert!(runs.iter().all(|run| run["run"].is_string()), "{lines:?}");
+    assert_eq!((beside.len(), &beside[0]["run"]), (1, &json!(null)));
+    assert_eq!((&beside[0]["requests"], &beside[0]["cost_usd"]), (&json!(2), &json!(0.003)));
+    let other = in_folder(folder.path(), &["runs", "--session", "other"]).status(0);
+    assert!(other.stdout.is_empty(), "{}", other.stdout);
+    // Where there is nothing but that, a run is not said to be there.
+    for run in ["run-1", "run-2"] {
+        in_folder(folder.path(), &["runs", "--delete", run]).status(0);
+    }
+    in_folder(folder.path(), &["show", "build-42"]).status(2).says(
+        "softland.db has no run `build-42`, but a session of that name: see `softland runs \
+         --session build-42`",
+    );
+    let session = in_folder(folder.path(), &["runs", "--session", "build-42"]).status(0).stdout;
+    assert!(session.contains("(no run)"), "{session}");
 }
 
 #[test]

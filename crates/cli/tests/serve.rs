@@ -1,10 +1,14 @@
 //! `softland serve` from outside: a simulator behind it, real signals, real files.
 
+#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+
 mod support;
 
 use std::net::TcpStream;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
 use support::server::*;
 use support::*;
 use tempfile::tempdir;
@@ -152,16 +156,91 @@ fn it_stops_when_the_requests_under_way_have_ended() {
     assert!(TcpStream::connect(address).is_err(), "somebody still listens");
 }
 
+/// What `softland runs --json` says of the ledger in a folder, once it says so much.
+fn runs(folder: &Path, enough: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let output = softland().current_dir(folder).args(["runs", "--json"]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let runs: Vec<Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        if enough(&runs) {
+            return runs;
+        }
+        assert!(Instant::now() < deadline, "{text}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 #[test]
-fn a_second_signal_does_not_wait() {
+fn a_second_signal_does_not_wait_and_loses_nothing() {
     let folder = tempdir().unwrap();
     let (mut gateway, _sim) = slow(folder.path(), 600_000);
-    let mut stream = gateway.ask(MODEL, true);
+    let mut stream = gateway.ask_as_agent(MODEL, true);
     read_until(&mut stream, "message_start");
     gateway.signal("TERM");
     gateway.until("stopping; requests under way may end");
     gateway.signal("TERM");
     let (status, said) = gateway.ended();
     assert_eq!(status.code(), Some(130), "{said}");
+    assert!(said.contains("requests under way are cut off"), "{said}");
     assert!(!rest(stream).contains("message_stop"), "it was cut");
+    let runs = runs(folder.path(), |_| true);
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    let run = &runs[0];
+    assert_eq!((&run["outcome"], &run["reason"]), (&json!("cancelled"), &json!("user")));
+    assert_eq!(run["requests"], 1);
+    assert!(run["cost_usd"].as_f64().unwrap() > 0.0, "what came of it is paid: {run}");
+}
+
+#[test]
+fn what_a_killed_gateway_left_open_is_ended_by_the_next() {
+    let (folder, sim) = (tempdir().unwrap(), Server::sim("reader"));
+    let flags = ["--anthropic-base-url", &*sim.url()];
+    let killed = Server::serve(folder.path(), &flags, &[]);
+    let answer = rest(killed.ask_as_agent(MODEL, false));
+    assert!(answer.contains("tool_use"), "the run goes on: {answer}");
+    let counted = |runs: &[Value]| runs.first().is_some_and(|run| run["requests"] == 1);
+    let open = runs(folder.path(), counted).remove(0);
+    assert!(open.get("outcome").is_none(), "{open}");
+    killed.signal("KILL");
+    killed.ended();
+
+    let next = Server::serve(folder.path(), &flags, &[]);
+    let over = |runs: &[Value]| runs.iter().any(|run| run.get("outcome").is_some());
+    let run = runs(folder.path(), over).remove(0);
+    assert_eq!((&run["outcome"], &run["reason"]), (&json!("cancelled"), &json!("user")));
+    assert_eq!(run["run"], open["run"]);
+    for kept in ["cost_usd", "usage", "requests", "turns", "started", "last"] {
+        assert_eq!(run[kept], open[kept], "{kept}");
+    }
+    assert!(run["tool_calls"].is_null(), "nobody has counted them: {run}");
+    let id = run["run"].as_str().unwrap();
+    let table = said_by(softland().current_dir(folder.path()).arg("runs")).status(0);
+    assert!(table.stdout.contains("cancelled: user"), "{}", table.stdout);
+    let shown = said_by(softland().current_dir(folder.path()).args(["show", id])).status(0);
+    assert!(shown.stdout.contains("cancelled: user"), "{}", shown.stdout);
+
+    // A gateway beside it ends nothing of its.
+    rest(next.ask_as_agent(MODEL, false));
+    let two = |runs: &[Value]| runs.len() == 2 && runs.iter().all(|run| run["requests"] == 1);
+    runs(folder.path(), two);
+    let _beside = Server::serve(folder.path(), &flags, &[]);
+    std::thread::sleep(Duration::from_millis(300));
+    let open = runs(folder.path(), two);
+    assert_eq!(open.iter().filter(|run| run.get("outcome").is_none()).count(), 1, "{open:?}");
+}
+
+#[test]
+fn an_admin_address_is_said_and_served() {
+    let folder = tempdir().unwrap();
+    let config = "[ledger]\nurl = \"off\"\n[admin]\nlisten = \"127.0.0.1:0\"\n";
+    let config = file(folder.path(), "softland.toml", config);
+    let mut gateway = Server::serve(folder.path(), &["--config", &config], &[]);
+    let line = gateway.until("health, readiness and metrics also on http://");
+    let admin = line.rsplit("http://").next().unwrap().trim().to_owned();
+    for (path, status) in [("/readyz", 200), ("/metrics", 200), ("/v1/models", 404)] {
+        assert_eq!(status_at(&admin, path), status, "{path}");
+    }
+    assert_eq!(gateway.status("/metrics", &gateway.address), 200);
 }

@@ -42,8 +42,8 @@ fn an_agent_runs_as_without_it_and_what_it_spent_is_told() {
     for flags in [&[][..], &["--observe"]] {
         let said = wrapped_run(&sim, folder.path(), flags).status(0);
         assert_eq!(said.stdout, run(QUESTION, &[]).status(0).stdout, "{flags:?}");
-        let account = said.stderr.lines().last().unwrap();
-        assert!(account.starts_with("softland: $0.01"), "{account}");
+        let account = said.stderr.lines().find(|line| line.starts_with("softland: $0.01"));
+        let account = account.unwrap_or_else(|| panic!("{}", said.stderr));
         assert!(account.contains(" spent on 5 requests; 1 run: "), "{account}");
         assert!(!said.stderr.contains(SECRET));
     }
@@ -58,6 +58,20 @@ fn a_limit_of_the_gateway_lands_an_agent_that_knows_none() {
     assert!(!said.stdout.trim().is_empty(), "{}", said.stderr);
     let account = said.stderr.lines().last().unwrap();
     assert!(account.contains("1 landed"), "{}", said.stderr);
+}
+
+#[test]
+fn what_is_observed_is_told_at_the_end() {
+    let (folder, sim) = (tempdir().unwrap(), Server::sim("reader"));
+    let flags = ["--observe", "--tool-calls-limit", "3"];
+    let said = wrapped_run(&sim, folder.path(), &flags).status(0);
+    assert_eq!(said.stdout, run(QUESTION, &[]).status(0).stdout, "nothing is changed");
+    let lines: Vec<&str> = said.stderr.lines().collect();
+    let [.., account, would] = lines.as_slice() else { panic!("{}", said.stderr) };
+    assert!(account.contains("1 run: ") && account.contains(" 0 landed, 0 stopped"), "{account}");
+    let says = "softland: nothing was changed; of 1 run observed, 1 would have landed, 0 been \
+                stopped; what would have been done: ";
+    assert!(would.starts_with(says) && would.contains(" × ask"), "{would}");
 }
 
 #[test]

@@ -6,18 +6,21 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
-use softland_ledger::{Ledger, OpenError, Options, Record};
+use softland_ledger::{Clock, Ledger, OpenError, Options, Record};
+use softland_session::core::{Ended, Outcome, Reason};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::accounts::{Accounts, MemoryAccounts};
+use crate::govern;
 use crate::guard::Guard;
 use crate::learned::Learned;
 use crate::metrics::{Metrics, Requests};
 use crate::names::Names;
-use crate::runs::Runs;
+use crate::runs::{OpenRun, Runs};
 use crate::server::StartError;
 use crate::settings::Settings;
 use crate::store::{MemoryStore, Store};
@@ -39,7 +42,12 @@ pub(crate) struct Gate {
     pub(crate) no_upstream: Arc<str>,
     /// Connections of clients now.
     pub(crate) connections: AtomicUsize,
+    /// Streams under way, whose accounts are not closed yet.
+    pub(crate) flows: TaskTracker,
+    /// Whoever is still served is cut off.
+    pub(crate) cut: CancellationToken,
     draining: AtomicBool,
+    clock: Clock,
 }
 
 /// The settings in force, and what is made of them once.
@@ -50,9 +58,9 @@ pub(crate) struct Live {
 }
 
 impl Gate {
-    pub(crate) fn new(settings: Settings) -> Result<Self, StartError> {
+    pub(crate) fn new(settings: Settings, clock: Clock) -> Result<Self, StartError> {
         let upstreams = Upstreams::new(&settings.limits);
-        let ledger = open_ledger(&settings).map_err(StartError::Ledger)?;
+        let ledger = open_ledger(&settings, &clock).map_err(StartError::Ledger)?;
         let live = Live::new(settings).map_err(StartError::Upstream)?;
         Ok(Self {
             live: ArcSwap::from_pointee(live),
@@ -62,12 +70,15 @@ impl Gate {
             store: Arc::new(MemoryStore::default()),
             accounts: Arc::new(MemoryAccounts::new()),
             learned: Learned::default(),
-            names: Names::new(now(), std::process::id()),
+            names: Names::new(clock(), std::process::id()),
             runs: Runs::default(),
             ledger,
             no_upstream: Arc::from(""),
             connections: AtomicUsize::new(0),
+            flows: TaskTracker::new(),
+            cut: CancellationToken::new(),
             draining: AtomicBool::new(false),
+            clock,
         })
     }
 
@@ -78,7 +89,37 @@ impl Gate {
 
     /// Milliseconds since 1970.
     pub(crate) fn now(&self) -> u64 {
-        now()
+        (self.clock)()
+    }
+
+    /// Ends the runs that nobody goes on with (contract §7).
+    pub(crate) fn end_idle(&self) {
+        let now = self.now();
+        for (run, open) in self.runs.idle(now) {
+            self.cancelled(now, &run, &open);
+        }
+    }
+
+    /// Ends all open runs: what is known of them goes with this process, so that whoever comes
+    /// back goes on under another name.
+    pub(crate) fn end_all(&self) {
+        let now = self.now();
+        for (run, open) in self.runs.all() {
+            self.cancelled(now, &run, &open);
+        }
+    }
+
+    /// Ends a run that another one goes on from, if nobody has yet.
+    pub(crate) fn end_left(&self, run: &str) {
+        if let Some(open) = self.runs.ends(run) {
+            self.cancelled(self.now(), run, &open);
+        }
+    }
+
+    fn cancelled(&self, now: u64, run: &str, open: &OpenRun) {
+        let ended = Ended::plain(Outcome::Cancelled, Reason::User);
+        self.metrics.run_ended(ended.outcome);
+        self.tell(|| govern::ends(now, run, ended, false, None, open));
     }
 
     /// Hands a record to the ledger, if there is one.
@@ -124,7 +165,7 @@ fn kept(settings: &Settings) -> impl PartialEq + '_ {
 }
 
 /// One writer for the ledger and the event log, if there is either.
-fn open_ledger(settings: &Settings) -> Result<Option<Ledger>, OpenError> {
+fn open_ledger(settings: &Settings, clock: &Clock) -> Result<Option<Ledger>, OpenError> {
     let (path, events_path) = (settings.ledger.clone(), settings.log.events.clone());
     if path.is_none() && events_path.is_none() {
         return Ok(None);
@@ -134,12 +175,15 @@ fn open_ledger(settings: &Settings) -> Result<Option<Ledger>, OpenError> {
         events_path,
         full_contents: settings.ledger_full,
         retention: settings.retention,
+        end_left_open: true,
+        queue_records: settings.limits.ledger_records,
         ..Options::default()
     };
-    Ledger::open(options, Arc::new(now)).map(Some)
+    Ledger::open(options, Arc::clone(clock)).map(Some)
 }
 
-fn now() -> u64 {
+/// The system's time, in milliseconds since 1970.
+pub(crate) fn system_clock() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -12,6 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use crate::errors::Refusal;
 use crate::secret::Secret;
+use crate::server::Door;
 use crate::settings::{Protocol, Settings};
 
 /// Bytes of an identity header's value.
@@ -30,6 +31,9 @@ const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 #[derive(Debug)]
 pub(crate) struct Guard {
     listen: IpAddr,
+    /// Whether an address of the gateway itself is for this machine only.
+    admin_is_loopback: bool,
+    admin_token: Option<Secret>,
     /// Further names; without a port at any port.
     allowed: Vec<(String, Option<u16>)>,
     tokens: Option<Vec<Secret>>,
@@ -43,6 +47,8 @@ impl Guard {
         });
         Self {
             listen: settings.listen.ip(),
+            admin_is_loopback: settings.admin.listen.is_some_and(|at| at.ip().is_loopback()),
+            admin_token: settings.admin.token.clone(),
             allowed: allowed.collect(),
             tokens: settings.client_tokens.clone(),
         }
@@ -98,6 +104,33 @@ impl Guard {
         }
         let what = "a client token of this gateway is needed, as x-api-key or bearer token";
         Err(Refusal::new(StatusCode::UNAUTHORIZED, protocol, what))
+    }
+
+    /// Whether somebody may look at the gateway itself. On loopback anybody may; elsewhere the
+    /// admin token has to be shown, and where there is none nobody may.
+    ///
+    /// # Errors
+    /// With what has to be shown, or configured.
+    pub(crate) fn may_look(&self, headers: &HeaderMap, door: Door) -> Result<(), Refusal> {
+        let loopback = match door {
+            Door::Clients => self.listen.is_loopback(),
+            Door::Admin => self.admin_is_loopback,
+        };
+        if loopback {
+            return Ok(());
+        }
+        let refuse = |status, what| Err(Refusal::new(status, Protocol::Anthropic, what));
+        let Some(token) = &self.admin_token else {
+            let what = "this is read on loopback only, or with a token: name one with [admin] \
+                        token_env in the gateway's config";
+            return refuse(StatusCode::FORBIDDEN, what);
+        };
+        let shown = |value: &HeaderValue| same(token.expose().as_bytes(), bearer(value.as_bytes()));
+        if only(headers, &AUTHORIZATION).is_some_and(shown) {
+            return Ok(());
+        }
+        let what = "the admin token of this gateway is needed here, as bearer token";
+        refuse(StatusCode::UNAUTHORIZED, what)
     }
 
     /// Whether a credential is one for this gateway, and so for nobody behind it.

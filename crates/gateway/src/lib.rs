@@ -5,6 +5,7 @@
 
 mod accounts;
 mod body;
+mod detach;
 mod errors;
 mod gate;
 mod govern;
@@ -25,10 +26,11 @@ mod store;
 mod upstream;
 
 pub use gate::{ReloadProblem, UpstreamProblem};
-pub use metrics::Summary;
+pub use metrics::{INTERVENTIONS, Summary, Would};
 pub use secret::Secret;
 pub use server::{Gateway, Handle, StartError};
 pub use settings::{
     Admin, BaseUrl, BaseUrlProblem, Limits, LogSettings, Prices, Protocol, Route, Settings,
     Upstream,
 };
+pub use softland_ledger::Clock;

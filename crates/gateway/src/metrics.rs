@@ -15,6 +15,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use softland_session::core::{NanoUsd, Outcome};
 
+use crate::runs::Fate;
+
 mod ticket;
 
 pub(crate) use ticket::{RequestId, Requests, Ticket};
@@ -36,10 +38,12 @@ pub(crate) struct Metrics {
     streams: Gauge,
     tool_calls: Counter,
     interventions: Family<InterventionLabels, Counter>,
+    observed: Family<InterventionLabels, Counter>,
     signals: Family<SignalLabels, Counter>,
     limit_hits: Family<LimitLabels, Counter>,
     spend: Counter<f64, AtomicU64>,
     events: Family<EventLabels, Counter>,
+    ledger_waiting: Gauge,
     tally: Tally,
 }
 
@@ -53,6 +57,10 @@ struct Tally {
     stopped: AtomicU64,
     failed: AtomicU64,
     cancelled: AtomicU64,
+    observed: AtomicU64,
+    would_land: AtomicU64,
+    would_stop: AtomicU64,
+    would: [AtomicU64; INTERVENTIONS.len()],
 }
 
 /// What a gateway has done since it started.
@@ -72,7 +80,38 @@ pub struct Summary {
     pub failed: u64,
     /// Runs that their user ended.
     pub cancelled: u64,
+    /// What would have been done to runs that were only observed.
+    pub would: Would,
 }
+
+/// What would have been done by a policy that only observes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Would {
+    /// Runs that were only observed, those that go on among them.
+    pub runs: u64,
+    /// Of them, those that would have been brought to an answer at a limit.
+    pub landed: u64,
+    /// Those that would have got softland's own answer.
+    pub stopped: u64,
+    /// How often each of [`INTERVENTIONS`] would have been done.
+    pub times: [u64; INTERVENTIONS.len()],
+}
+
+/// What softland does, in the contract's words and order.
+pub const INTERVENTIONS: [&str; 12] = [
+    "countdown",
+    "warn",
+    "note",
+    "ask",
+    "refuse",
+    "none",
+    "respond",
+    "nudge",
+    "local_answer",
+    "trim_tail",
+    "stop",
+    "deny_spend",
+];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
@@ -119,10 +158,12 @@ impl Metrics {
             streams: Gauge::default(),
             tool_calls: Counter::default(),
             interventions: Family::default(),
+            observed: Family::default(),
             signals: Family::default(),
             limit_hits: Family::default(),
             spend: Counter::default(),
             events: Family::default(),
+            ledger_waiting: Gauge::default(),
             tally: Tally::default(),
         };
         metrics.register();
@@ -146,6 +187,11 @@ impl Metrics {
         registry.register("active_streams", "Streams under way", self.streams.clone());
         registry.register("tool_calls", "Tool calls seen", self.tool_calls.clone());
         registry.register("interventions", "What softland did", self.interventions.clone());
+        registry.register(
+            "observed_interventions",
+            "What softland would have done to runs that it only observes",
+            self.observed.clone(),
+        );
         registry.register("signals", "What detectors saw", self.signals.clone());
         registry.register("limit_hits", "Runs that reached a limit", self.limit_hits.clone());
         registry.register("spend_usd", "What requests cost, in dollars", self.spend.clone());
@@ -153,6 +199,11 @@ impl Metrics {
             "events",
             "Things an operator should know: refused clients, lost records",
             self.events.clone(),
+        );
+        registry.register(
+            "ledger_waiting",
+            "Records that are not on disk yet",
+            self.ledger_waiting.clone(),
         );
     }
 
@@ -203,6 +254,26 @@ impl Metrics {
         self.interventions.get_or_create(&InterventionLabels { intervention }).inc();
     }
 
+    /// softland would have done something to a run that it only observes, which would first have
+    /// brought that to such an end.
+    pub(crate) fn would(&self, intervention: &'static str, fate: Option<Fate>) {
+        self.observed.get_or_create(&InterventionLabels { intervention }).inc();
+        let at = INTERVENTIONS.iter().position(|known| *known == intervention);
+        if let Some(times) = at.and_then(|at| self.tally.would.get(at)) {
+            times.fetch_add(1, Ordering::Relaxed);
+        }
+        match fate {
+            Some(Fate::Landed) => self.tally.would_land.fetch_add(1, Ordering::Relaxed),
+            Some(Fate::Stopped) => self.tally.would_stop.fetch_add(1, Ordering::Relaxed),
+            None => 0,
+        };
+    }
+
+    /// A run began that is only observed.
+    pub(crate) fn run_observed(&self) {
+        self.tally.observed.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// A detector saw something.
     pub(crate) fn signal(&self, signal: &'static str) {
         self.signals.get_or_create(&SignalLabels { signal }).inc();
@@ -222,6 +293,15 @@ impl Metrics {
     /// Something an operator should know happened: a word of a closed list.
     pub(crate) fn event(&self, event: &'static str) {
         self.events.get_or_create(&EventLabels { event }).inc();
+    }
+
+    /// How the ledger stands: records that it has lost so far, and those that wait.
+    pub(crate) fn ledger(&self, lost: u64, waiting: u64) {
+        if lost > 0 {
+            let labels = EventLabels { event: "ledger_lost" };
+            self.events.get_or_create(&labels).inner().store(lost, Ordering::Relaxed);
+        }
+        self.ledger_waiting.set(i64::try_from(waiting).unwrap_or(i64::MAX));
     }
 
     /// A run ended.
@@ -248,6 +328,12 @@ impl Metrics {
             stopped: read(&tally.stopped),
             failed: read(&tally.failed),
             cancelled: read(&tally.cancelled),
+            would: Would {
+                runs: read(&tally.observed),
+                landed: read(&tally.would_land),
+                stopped: read(&tally.would_stop),
+                times: tally.would.each_ref().map(read),
+            },
         }
     }
 }
@@ -264,25 +350,30 @@ mod tests {
         metrics.stream_begins();
         metrics.tool_calls(3);
         metrics.intervention("ask");
+        metrics.would("nudge", None);
         metrics.signal("empty");
         metrics.limit_hit("tool_calls_limit", "landed");
         metrics.spend(NanoUsd(1_500_000_000));
-        metrics.event("ledger_lost");
+        metrics.ledger(1, 5);
+        metrics.ledger(2, 7);
         let text = metrics.text();
         for line in [
             r#"softland_requests_total{route="messages",upstream="anthropic",status="200"} 1"#,
             "softland_tool_calls_total 3",
             r#"softland_interventions_total{intervention="ask"} 1"#,
+            r#"softland_observed_interventions_total{intervention="nudge"} 1"#,
             r#"softland_signals_total{signal="empty"} 1"#,
             r#"softland_limit_hits_total{limit="tool_calls_limit",outcome="landed"} 1"#,
             "softland_spend_usd_total 1.5",
             "softland_added_latency_seconds_count 1",
             r#"softland_request_duration_seconds_count{route="messages"} 1"#,
             "softland_active_streams 1",
-            r#"softland_events_total{event="ledger_lost"} 1"#,
+            r#"softland_events_total{event="ledger_lost"} 2"#,
+            "softland_ledger_waiting 7",
         ] {
             assert!(text.lines().any(|had| had == line), "{line}\nis not in\n{text}");
         }
+        assert!(!text.contains(r#"softland_interventions_total{intervention="nudge"}"#));
         assert!(text.ends_with("# EOF\n"));
     }
 
@@ -296,5 +387,13 @@ mod tests {
         let summary = metrics.summary();
         assert_eq!((summary.spend, summary.landed, summary.stopped), (NanoUsd(7), 1, 2));
         assert_eq!((summary.answered, summary.failed, summary.cancelled), (0, 0, 0));
+        assert_eq!(summary.would, Would::default());
+        metrics.run_observed();
+        metrics.would("countdown", None);
+        metrics.would("ask", Some(Fate::Landed));
+        metrics.would("deny_spend", None);
+        let would = metrics.summary().would;
+        assert_eq!((would.runs, would.landed, would.stopped), (1, 1, 0));
+        assert_eq!(would.times, [1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1]);
     }
 }

@@ -15,7 +15,7 @@ use softland_session::core::models::{Model, Price};
 use softland_session::wire::Tokens;
 
 pub(crate) use reserve::{Reserved, Want, reserve, reserve_now};
-pub(crate) use size::{Size, writes};
+pub(crate) use size::{Size, has, writes};
 
 /// What a request may write to the provider's prompt cache, by what it asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,7 +30,7 @@ pub(crate) enum Writes {
 }
 
 /// The most that a request can use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bound {
     /// Input tokens.
     pub(crate) input: u64,
@@ -100,6 +100,22 @@ pub(crate) fn input_bound(known: Option<Known>, size: Size, window: u64) -> u64 
     let text = size.text.saturating_sub(before.text);
     let media = size.media.saturating_sub(before.media);
     tokens.saturating_add(text).saturating_add(media).min(window)
+}
+
+/// Bytes of a request that come to a token, nearly: English prose has four and more, code and JSON
+/// have three to four.
+const BYTES_A_TOKEN: u64 = 4;
+
+/// What a request's input comes to in tokens, as near as that shows: what is known of its ancestor,
+/// and its new text. What shows no size is left out. For limits of tokens; money is bounded.
+pub(crate) fn input_estimate(known: Option<Known>, size: Size) -> u64 {
+    let (tokens, before) = match known {
+        Some(known) => (known.tokens, known.size),
+        None => (size.unwritten, Size::default()),
+    };
+    let text = size.text.saturating_sub(before.text) / BYTES_A_TOKEN;
+    let media = size.media.saturating_sub(before.media);
+    tokens.saturating_add(text).saturating_add(media)
 }
 
 /// The most output tokens that a request can get: the smaller of what it asks for and what its

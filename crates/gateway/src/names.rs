@@ -4,6 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use softland_session::core::Digest;
 
+/// What names of conversations begin with that have none of their own.
+pub(crate) const UNNAMED: &str = "content:";
+
 /// Gives out names.
 #[derive(Debug)]
 pub(crate) struct Names {
@@ -21,7 +24,7 @@ impl Names {
 
     /// A name for a conversation that has none.
     pub(crate) fn conversation(&self) -> String {
-        format!("content:{}", self.next())
+        format!("{UNNAMED}{}", self.next())
     }
 
     /// A name for a run.

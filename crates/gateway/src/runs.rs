@@ -21,6 +21,31 @@ pub(crate) struct OpenRun {
     pub(crate) tokens: Tokens,
     /// `None` once a request's cost was not known.
     pub(crate) cost: Option<NanoUsd>,
+    /// The newest turn that was told to have begun.
+    begun: u64,
+    /// What would have been made of it, where it is only observed.
+    fate: Option<Fate>,
+    /// Requests under way: while there are any, somebody goes on with it.
+    under_way: usize,
+}
+
+impl OpenRun {
+    /// What one request came to.
+    pub(crate) fn request(
+        last: u64,
+        (turns, calls): (u64, u64),
+        tokens: Tokens,
+        cost: Option<NanoUsd>,
+    ) -> Self {
+        Self { last, turns, calls, tokens, cost, ..Self::default() }
+    }
+}
+
+/// What would have become of a run that is only observed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Landed,
+    Stopped,
 }
 
 /// The open runs.
@@ -33,17 +58,44 @@ impl Runs {
     /// Counts a request of a run; true if the run is new here.
     pub(crate) fn begins(&self, run: &str, now: u64) -> bool {
         let mut open = self.lock();
-        let known = open.get_mut(run).map(|open| open.last = open.last.max(now)).is_some();
-        if !known {
-            let new = OpenRun { last: now, cost: Some(NanoUsd::ZERO), ..OpenRun::default() };
-            open.insert(run.to_owned(), new);
+        if let Some(open) = open.get_mut(run) {
+            open.last = open.last.max(now);
+            open.under_way += 1;
+            return false;
         }
-        !known
+        let cost = Some(NanoUsd::ZERO);
+        let new = OpenRun { last: now, cost, under_way: 1, ..OpenRun::default() };
+        open.insert(run.to_owned(), new);
+        true
+    }
+
+    /// A request for this turn; true if the turn is new.
+    pub(crate) fn turn_begins(&self, run: &str, turn: u64) -> bool {
+        let mut open = self.lock();
+        let Some(open) = open.get_mut(run).filter(|open| open.begun < turn) else { return false };
+        open.begun = turn;
+        true
+    }
+
+    /// This would have been done to it. What would first have brought it to an end is its fate,
+    /// and is told once: what follows would not have been.
+    pub(crate) fn would(&self, run: &str, intervention: &str) -> Option<Fate> {
+        let fate = match intervention {
+            // A call is refused for its tool's own limit, too, and the run goes on.
+            "ask" | "none" | "respond" => Fate::Landed,
+            "local_answer" | "stop" => Fate::Stopped,
+            _ => return None,
+        };
+        let mut open = self.lock();
+        let open = open.get_mut(run).filter(|open| open.fate.is_none())?;
+        open.fate = Some(fate);
+        Some(fate)
     }
 
     /// What a request of it came to. Turns and calls are the run's, tokens and cost the request's.
     pub(crate) fn goes_on(&self, run: &str, request: &OpenRun) {
         if let Some(open) = self.lock().get_mut(run) {
+            open.under_way = open.under_way.saturating_sub(1);
             open.last = open.last.max(request.last);
             open.turns = open.turns.max(request.turns);
             open.calls = open.calls.max(request.calls);
@@ -61,8 +113,15 @@ impl Runs {
     pub(crate) fn idle(&self, now: u64) -> Vec<(String, OpenRun)> {
         let mut open = self.lock();
         let limit = if open.len() > MOST { IDLE_MS / 10 } else { IDLE_MS };
-        let is_idle = |_: &String, run: &mut OpenRun| now.saturating_sub(run.last) > limit;
+        let is_idle = |_: &String, run: &mut OpenRun| {
+            run.under_way == 0 && now.saturating_sub(run.last) > limit
+        };
         open.extract_if(is_idle).collect()
+    }
+
+    /// All of them, ended.
+    pub(crate) fn all(&self) -> Vec<(String, OpenRun)> {
+        self.lock().drain().collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, OpenRun>> {
@@ -80,13 +139,22 @@ mod tests {
         assert!(runs.begins("a", 5));
         assert!(!runs.begins("a", 6));
         let cost = Some(NanoUsd(3));
-        let request = OpenRun { last: 7, turns: 2, calls: 1, cost, ..OpenRun::default() };
+        let request = OpenRun::request(7, (2, 1), Tokens::default(), cost);
         runs.goes_on("a", &request);
+        assert!(runs.idle(8 + IDLE_MS).is_empty(), "a request of it is under way");
         runs.goes_on("a", &request);
         assert!(runs.idle(7 + IDLE_MS).is_empty());
         let idle = runs.idle(8 + IDLE_MS);
         assert_eq!(idle.len(), 1);
         assert_eq!((idle[0].1.turns, idle[0].1.cost), (2, Some(NanoUsd(6))));
         assert_eq!(runs.ends("a"), None);
+        assert!(runs.begins("b", 5));
+        assert!(runs.turn_begins("b", 1) && !runs.turn_begins("b", 1));
+        assert!(runs.turn_begins("b", 2) && !runs.turn_begins("b", 1) && !runs.turn_begins("c", 1));
+        assert_eq!((runs.would("b", "countdown"), runs.would("b", "refuse")), (None, None));
+        assert_eq!(runs.would("b", "ask"), Some(Fate::Landed));
+        assert_eq!(runs.would("b", "stop"), None, "it would have ended before");
+        assert_eq!(runs.would("c", "stop"), None, "no such run");
+        assert_eq!((runs.all().len(), runs.all().len()), (1, 0));
     }
 }

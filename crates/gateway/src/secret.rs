@@ -1,4 +1,7 @@
 //! A credential that cannot be printed by accident.
+//!
+//! The agent crate has one like it. It is not shared, because a type of another crate would have to
+//! show the credential to everybody: here only this crate can.
 
 use std::fmt;
 

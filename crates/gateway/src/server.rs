@@ -16,11 +16,9 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use softland_ledger::OpenError;
-use softland_session::core::{Ended, Outcome, Reason};
+use softland_ledger::{Clock, OpenError};
 
-use crate::gate::{Gate, ReloadProblem, UpstreamProblem};
-use crate::govern;
+use crate::gate::{self, Gate, ReloadProblem, UpstreamProblem};
 use crate::metrics::Summary;
 use crate::settings::Settings;
 
@@ -29,18 +27,36 @@ mod request;
 
 /// Connections that the system keeps for us before they are accepted.
 const BACKLOG: u32 = 4096;
-/// After an error of the listener itself, such as too many open files.
+/// After an error of the listener itself, such as too many open files; and the least between two
+/// looks for idle runs.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How often it is looked for runs that nobody goes on with.
-const SWEEP: Duration = Duration::from_secs(30);
+/// How long streams that were cut off may take to close their accounts.
+const ACCOUNTS_CLOSE: Duration = Duration::from_secs(1);
+/// How long those may take who ask how it is, once there is nothing more to say.
+const LAST_LOOKS: Duration = Duration::from_millis(250);
 /// How long the ledger may take to write what waits.
 const LEDGER_CLOSES: Duration = Duration::from_secs(5);
+
+/// Where a connection came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Door {
+    /// Where clients ask for models.
+    Clients,
+    /// Where it is only said how the gateway is.
+    Admin,
+}
 
 /// A gateway that listens.
 pub struct Gateway {
     gate: Arc<Gate>,
+    clients: Listener,
+    admin: Option<Listener>,
+}
+
+struct Listener {
     listener: TcpListener,
     local: SocketAddr,
+    door: Door,
 }
 
 /// A way to a running gateway. Cheap to clone.
@@ -50,24 +66,38 @@ pub struct Handle {
 }
 
 impl Gateway {
-    /// Takes the address and prepares the upstreams. Nothing is served before [`run`](Self::run).
+    /// Takes the addresses and prepares the upstreams. Nothing is served before
+    /// [`run`](Self::run).
     ///
     /// # Errors
-    /// When the address cannot be had or an upstream cannot be used.
+    /// When an address cannot be had or an upstream cannot be used.
     pub async fn bind(settings: Settings) -> Result<Self, StartError> {
-        let at = settings.listen;
-        let listen = |error| StartError::Listen { at, error };
+        Self::bind_with_clock(settings, Arc::new(gate::system_clock)).await
+    }
+
+    /// The same with another clock: it says which runs nobody goes on with, how much of a time
+    /// limit is used, and what stands in the ledger. Pauses on the wire have the system's.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind).
+    pub async fn bind_with_clock(settings: Settings, clock: Clock) -> Result<Self, StartError> {
         // First, so that an address that is taken leaves no file behind.
-        let listener = listen_at(at).map_err(listen)?;
-        let gate = Arc::new(Gate::new(settings)?);
-        let local = listener.local_addr().map_err(listen)?;
-        Ok(Self { gate, listener, local })
+        let clients = Listener::at(settings.listen, Door::Clients)?;
+        let admin = settings.admin.listen.map(|at| Listener::at(at, Door::Admin)).transpose()?;
+        let gate = Arc::new(Gate::new(settings, clock)?);
+        Ok(Self { gate, clients, admin })
     }
 
     /// Where it listens, with the port it got.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
-        self.local
+        self.clients.local
+    }
+
+    /// Where it says how it is, if that is an address of its own.
+    #[must_use]
+    pub fn admin_addr(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().map(|admin| admin.local)
     }
 
     /// A way to it while it runs.
@@ -77,25 +107,36 @@ impl Gateway {
     }
 
     /// Serves until `shutdown` is done, then lets requests under way end, for the drain time at
-    /// most.
+    /// most. The admin address is served to the end of that.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Summary {
-        let Self { gate, listener, local } = self;
+        let Self { gate, clients, admin } = self;
         gate.upstreams.warm(gate.live().origins.values().cloned());
-        let ends = Ends::default();
+        let (ends, looks) = (Ends::until(&gate.cut), Ends::until(&CancellationToken::new()));
         let mut shutdown = pin!(shutdown);
-        let mut sweep = tokio::time::interval(SWEEP);
+        let mut sweep = tokio::time::interval(gate.live().settings.limits.sweep.max(PAUSE));
         loop {
             tokio::select! {
                 biased;
                 () = &mut shutdown => break,
-                accepted = listener.accept() => take(&gate, &ends, local, accepted).await,
-                _ = sweep.tick() => end_idle(&gate),
+                accepted = clients.accept() => clients.take(&gate, &ends, accepted).await,
+                accepted = accept(admin.as_ref()) => look(&gate, &looks, accepted).await,
+                _ = sweep.tick() => gate.end_idle(),
             }
         }
         gate.drain();
-        drop(listener);
-        ends.drain(gate.live().settings.limits.drain).await;
-        close_ledger(&gate).await;
+        drop(clients);
+        let limit = gate.live().settings.limits.drain;
+        let mut drained = pin!(ends.drain(limit));
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut drained => break,
+                accepted = accept(admin.as_ref()) => look(&gate, &looks, accepted).await,
+            }
+        }
+        drop(admin);
+        looks.drain(LAST_LOOKS).await;
+        close_accounts(&gate).await;
         gate.metrics.summary()
     }
 }
@@ -114,11 +155,17 @@ impl Handle {
     pub fn summary(&self) -> Summary {
         self.gate.metrics.summary()
     }
+
+    /// Cuts off what is under way once the gateway is told to stop, rather than let it end. What
+    /// it came to is booked, and the ledger is written to its end all the same.
+    pub fn cut_off(&self) {
+        self.gate.cut.cancel();
+    }
 }
 
 impl fmt::Debug for Gateway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gateway").field("local", &self.local).finish_non_exhaustive()
+        f.debug_struct("Gateway").field("local", &self.clients.local).finish_non_exhaustive()
     }
 }
 
@@ -173,18 +220,13 @@ fn listen_at(at: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Runs that nobody goes on with are over (contract §7).
-fn end_idle(gate: &Gate) {
-    let now = gate.now();
-    for (run, open) in gate.runs.idle(now) {
-        let ended = Ended::plain(Outcome::Cancelled, Reason::User);
-        gate.metrics.run_ended(ended.outcome);
-        gate.tell(|| govern::ends(now, &run, ended, false, None, &open));
+/// Streams are booked, runs are ended, and the ledger is written: for as long as each may take.
+async fn close_accounts(gate: &Gate) {
+    gate.flows.close();
+    if tokio::time::timeout(ACCOUNTS_CLOSE, gate.flows.wait()).await.is_err() {
+        tracing::error!(streams = gate.flows.len(), "streams that were cut off are not booked");
     }
-}
-
-/// What is still to be written is written, for as long as that may take.
-async fn close_ledger(gate: &Gate) {
+    gate.end_all();
     let Some(ledger) = gate.ledger.clone() else { return };
     let written = tokio::task::spawn_blocking(move || ledger.close(LEDGER_CLOSES)).await;
     if !matches!(written, Ok(Ok(()))) {
@@ -193,7 +235,7 @@ async fn close_ledger(gate: &Gate) {
 }
 
 /// How connections learn of the end.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Ends {
     tasks: TaskTracker,
     /// No new request; the one under way may end.
@@ -203,43 +245,76 @@ struct Ends {
 }
 
 impl Ends {
+    fn until(now: &CancellationToken) -> Self {
+        let (tasks, soon) = (TaskTracker::new(), CancellationToken::new());
+        Self { tasks, soon, now: now.clone() }
+    }
+
     async fn drain(&self, limit: Duration) {
         self.tasks.close();
         self.soon.cancel();
-        if tokio::time::timeout(limit, self.tasks.wait()).await.is_err() {
-            tracing::warn!(connections = self.tasks.len(), "cut off after the drain time");
+        let in_time = tokio::select! {
+            () = self.tasks.wait() => true,
+            () = self.now.cancelled() => false,
+            () = tokio::time::sleep(limit) => false,
+        };
+        if !in_time {
+            tracing::warn!(connections = self.tasks.len(), "cut off");
             self.now.cancel();
             self.tasks.wait().await;
         }
     }
 }
 
-async fn take(
-    gate: &Arc<Gate>,
-    ends: &Ends,
-    local: SocketAddr,
-    accepted: io::Result<(TcpStream, SocketAddr)>,
-) {
-    let stream = match accepted {
-        Ok((stream, _)) => stream,
-        Err(error) => {
-            tracing::warn!(%error, "cannot accept");
-            tokio::time::sleep(PAUSE).await;
+type Accepted = io::Result<(TcpStream, SocketAddr)>;
+
+impl Listener {
+    fn at(at: SocketAddr, door: Door) -> Result<Self, StartError> {
+        let listen = |error| StartError::Listen { at, error };
+        let listener = listen_at(at).map_err(listen)?;
+        let local = listener.local_addr().map_err(listen)?;
+        Ok(Self { listener, local, door })
+    }
+
+    async fn accept(&self) -> Accepted {
+        self.listener.accept().await
+    }
+
+    async fn take(&self, gate: &Arc<Gate>, ends: &Ends, accepted: Accepted) {
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept");
+                tokio::time::sleep(PAUSE).await;
+                return;
+            }
+        };
+        let limit = gate.live().settings.limits.connections;
+        if gate.connections.fetch_add(1, Ordering::Relaxed) >= limit {
+            gate.connections.fetch_sub(1, Ordering::Relaxed);
+            gate.metrics.event("connection_refused");
+            connection::refuse(stream);
             return;
         }
-    };
-    let limit = gate.live().settings.limits.connections;
-    if gate.connections.fetch_add(1, Ordering::Relaxed) >= limit {
-        gate.connections.fetch_sub(1, Ordering::Relaxed);
-        gate.metrics.event("connection_refused");
-        connection::refuse(stream);
-        return;
+        let place = Place(Arc::clone(gate));
+        let (soon, now) = (ends.soon.clone(), ends.now.clone());
+        let (local, door) = (self.local, self.door);
+        ends.tasks.spawn(async move {
+            connection::serve(&place.0, stream, (local, door), soon, now).await;
+        });
     }
-    let place = Place(Arc::clone(gate));
-    let (soon, now) = (ends.soon.clone(), ends.now.clone());
-    ends.tasks.spawn(async move {
-        connection::serve(&place.0, stream, local, soon, now).await;
-    });
+}
+
+/// Somebody at the admin address, if there is one.
+async fn accept(admin: Option<&Listener>) -> (&Listener, Accepted) {
+    match admin {
+        Some(admin) => (admin, admin.accept().await),
+        None => std::future::pending().await,
+    }
+}
+
+async fn look(gate: &Arc<Gate>, looks: &Ends, (admin, accepted): (&Listener, Accepted)) {
+    admin.take(gate, looks, accepted).await;
 }
 
 /// One of the connections that there may be; free again however its task ends.

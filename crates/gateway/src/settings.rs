@@ -19,7 +19,7 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Values of `Host` that are served beside the listen address and loopback names.
     pub allowed_hosts: Vec<String>,
-    /// The admin pages and their API.
+    /// Who may look at the gateway itself.
     pub admin: Admin,
     /// What a client must show (as `x-api-key` or bearer) where the gateway holds a provider's
     /// key; `None`: the client's own credentials pass through.
@@ -50,12 +50,13 @@ pub struct Settings {
     pub limits: Limits,
 }
 
-/// The admin pages and API.
+/// Who may look at the gateway itself, and where: now `/metrics`, later its pages and their API.
 #[derive(Clone, Debug, Default)]
 pub struct Admin {
-    /// An address of their own.
+    /// An address of its own, which is served to the end of a drain and asks no provider.
     pub listen: Option<SocketAddr>,
-    /// What changes need, and reads from beyond loopback too. `None`: a random one, printed.
+    /// What has to be shown (as bearer token) at an address that is not loopback. `None`: there
+    /// nobody may look.
     pub token: Option<Secret>,
 }
 
@@ -147,6 +148,11 @@ pub struct Limits {
     pub idle: Duration,
     /// Time that requests under way have when the gateway is stopped.
     pub drain: Duration,
+    /// How often it is looked for runs that nobody goes on with.
+    pub sweep: Duration,
+    /// Records that may wait for a ledger that cannot be written now; what comes then is lost,
+    /// and counted.
+    pub ledger_records: usize,
 }
 
 impl Default for Limits {
@@ -162,6 +168,8 @@ impl Default for Limits {
             first_byte: Duration::from_secs(600),
             idle: Duration::from_secs(120),
             drain: Duration::from_secs(30),
+            sweep: Duration::from_secs(30),
+            ledger_records: 8192,
         }
     }
 }

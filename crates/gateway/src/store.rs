@@ -5,6 +5,8 @@
 //! made by the current policy, and counts that only a store knows begin at 0. Money has its own
 //! place ([`Accounts`](crate::accounts::Accounts)).
 
+#[cfg(test)]
+mod lost;
 mod memory;
 #[cfg(test)]
 mod tests;

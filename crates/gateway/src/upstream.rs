@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::HeaderValue;
+use http::header::{HeaderValue, PROXY_AUTHORIZATION};
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use hyper_util::client::legacy::Client;
@@ -19,6 +19,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::timeout;
 
 use crate::body::{Outgoing, Progress, Relay};
+use crate::detach;
 use crate::gate::UpstreamProblem;
 use crate::headers::Credential;
 use crate::settings::{Limits, Upstream};
@@ -193,6 +194,9 @@ impl Upstreams {
         *request.method_mut() = method;
         *request.uri_mut() = to.uri(path)?;
         *request.headers_mut() = headers;
+        if let Some(login) = self.connector.proxy_login(request.uri()) {
+            request.headers_mut().insert(PROXY_AUTHORIZATION, login);
+        }
         let mut sent = self.client.request(request);
         let limit = self.first_byte.get();
         let mut before = pieces(progress.as_ref());
@@ -204,11 +208,14 @@ impl Upstreams {
                 Err(_) => return Err(UpstreamError::timeout(to, Phase::FirstByte, limit)),
             }
         };
-        let (head, incoming) = answer.map_err(|error| UpstreamError::of(to, &error))?.into_parts();
+        let (mut head, incoming) =
+            answer.map_err(|error| UpstreamError::of(to, &error))?.into_parts();
+        detach::headers(&mut head.headers);
         Ok(Response {
             status: head.status,
             headers: head.headers,
             relay: Relay::new(incoming, self.idle.get()),
+            received: 0,
             name: Arc::clone(&to.name),
         })
     }
@@ -225,6 +232,8 @@ pub(crate) struct Response {
     /// As they came.
     pub(crate) headers: HeaderMap,
     relay: Relay,
+    /// Bytes of its body so far.
+    received: u64,
     name: Arc<str>,
 }
 
@@ -241,6 +250,7 @@ impl Response {
                 Some(Ok(frame)) => {
                     // Trailers carry nothing that anybody here reads.
                     if let Ok(bytes) = frame.into_data() {
+                        self.received = self.received.saturating_add(bytes.len() as u64);
                         return Ok(Some(bytes));
                     }
                 }
@@ -252,7 +262,7 @@ impl Response {
     ///
     /// # Errors
     /// As [`chunk`](Self::chunk), and when it has more than `limit` bytes.
-    pub(crate) async fn whole(mut self, limit: usize) -> Result<Bytes, UpstreamError> {
+    pub(crate) async fn whole(&mut self, limit: usize) -> Result<Bytes, UpstreamError> {
         let Some(first) = self.chunk().await? else { return Ok(Bytes::new()) };
         let Some(second) = self.chunk().await? else { return self.within(first, limit) };
         let mut bytes = BytesMut::with_capacity(first.len() + second.len());
@@ -263,6 +273,11 @@ impl Response {
             bytes.extend_from_slice(&next);
         }
         self.within(bytes.freeze(), limit)
+    }
+
+    /// How many bytes of the body have come.
+    pub(crate) fn received(&self) -> u64 {
+        self.received
     }
 
     fn within(&self, bytes: Bytes, limit: usize) -> Result<Bytes, UpstreamError> {

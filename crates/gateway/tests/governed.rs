@@ -156,5 +156,8 @@ async fn who_only_observes_changes_nothing_and_says_what_would_have_been_done() 
     assert_eq!(turns, 4, "three batches and an answer, as without softland");
     assert_eq!(response.header("x-softland-interventions"), None);
     assert!(!client.body.to_string().contains("remaining"));
-    gateway.until_metrics(r#"softland_interventions_total{intervention="ask"}"#).await;
+    let would = r#"softland_observed_interventions_total{intervention="ask"}"#;
+    gateway.until_metrics(would).await;
+    let metrics = gateway.metrics().await;
+    assert!(!metrics.contains("softland_interventions_total{"), "nothing was done:\n{metrics}");
 }

@@ -308,7 +308,7 @@ async fn hidden_requests_that_fail_are_in_the_ledger_too() {
     let [(run, _)] = runs.as_slice() else { panic!("{runs:?}") };
     assert_eq!((run.requests, run.unpriced, run.local), (2, 0, true));
     let end = run.end.as_ref().unwrap();
-    assert_eq!((end.outcome, &end.reason), (Outcome::Stopped, &Reason::Empty));
+    assert_eq!((end.outcome, &end.reason), (Outcome::Stopped, &Reason::Provider));
     assert_eq!(run.cost.map(|cost| cost.0), Some(INPUT * INPUT_NANO + OUTPUT * OUTPUT_NANO));
 }
 

@@ -6,6 +6,8 @@
 
 use std::collections::HashMap;
 
+use softland_core::{Ended, NanoUsd, Outcome, Reason};
+
 use crate::fields::{self, Envelope};
 use crate::record::{Event, Record, Request, RunEnd, RunStart};
 
@@ -38,6 +40,10 @@ pub(crate) struct Row {
     pub(crate) run: String,
     pub(crate) session: Option<String>,
     pub(crate) agent: Option<String>,
+    /// What the client calls it.
+    pub(crate) name: Option<String>,
+    /// Only observed.
+    pub(crate) observed: bool,
     pub(crate) continues: Option<String>,
     pub(crate) model: Option<String>,
     pub(crate) policy: Option<String>,
@@ -110,12 +116,13 @@ impl Book {
         Self { full, ..Self::default() }
     }
 
-    /// Numbers a record and hands it to the sink; its line is appended to `text`.
+    /// Numbers a record and hands it to the sink; its line is appended to `text`, where somebody
+    /// reads lines.
     pub(crate) fn take<S: Sink>(
         &mut self,
         record: &Record,
         sink: &mut S,
-        text: &mut Vec<u8>,
+        text: Option<&mut Vec<u8>>,
     ) -> Result<Taken, S::Error> {
         let full = self.full;
         match record {
@@ -153,7 +160,7 @@ impl Book {
         &mut self,
         request: &Request,
         sink: &mut S,
-        text: &mut Vec<u8>,
+        text: Option<&mut Vec<u8>>,
     ) -> Result<Taken, S::Error> {
         let Some(run) = &request.run else {
             sink.request(0, self.next_loose, request)?;
@@ -168,8 +175,10 @@ impl Book {
         if row.end.is_some() {
             return Ok(Taken::NoLine);
         }
-        let envelope = usage_line(run, seq, request);
-        fields::line(text, &envelope, &fields::of_request(request));
+        if let Some(text) = text {
+            let envelope = usage_line(run, seq, request);
+            fields::line(text, &envelope, &fields::of_request(request));
+        }
         Ok(Taken::Line)
     }
 
@@ -232,7 +241,7 @@ fn put<S: Sink>(
     (at, turn, event): (u64, u64, &str),
     fields: &str,
     sink: &mut S,
-    text: &mut Vec<u8>,
+    text: Option<&mut Vec<u8>>,
 ) -> Result<Taken, S::Error> {
     let seq = row.number();
     let envelope = Envelope { seq, at, run: &row.run, turn, event };
@@ -240,7 +249,9 @@ fn put<S: Sink>(
     if row.end.is_some() {
         return Ok(Taken::NoLine);
     }
-    fields::line(text, &envelope, fields);
+    if let Some(text) = text {
+        fields::line(text, &envelope, fields);
+    }
     Ok(Taken::Line)
 }
 
@@ -253,6 +264,25 @@ impl Row {
     /// One that is known by its last line only.
     pub(crate) fn standing(run: String, next_seq: u64) -> Self {
         Self { next_seq, met: true, new: false, ..Self::new(0, &run, 0) }
+    }
+
+    /// The end of a run that nobody goes on with: with what it had come to when it was last heard
+    /// of. How many calls it made stands nowhere.
+    pub(crate) fn left(self) -> RunEnd {
+        RunEnd {
+            at: self.last,
+            ended: Ended::plain(Outcome::Cancelled, Reason::User),
+            local: false,
+            answer: None,
+            turns: self.turns,
+            tool_calls: None,
+            input: self.input,
+            output: self.output,
+            cache_read: self.cache_read,
+            cache_write: self.cache_write,
+            cost: self.cost.filter(|_| self.unpriced == 0).map(NanoUsd),
+            run: self.run,
+        }
     }
 
     fn number(&mut self) -> u64 {
@@ -274,6 +304,8 @@ impl Row {
         self.touch(start.at, 0);
         self.session = Some(start.session.clone());
         self.agent = start.agent.clone();
+        self.name = start.name.clone();
+        self.observed = start.observed;
         self.continues = start.continues.clone();
         self.model = Some(start.model.clone());
         self.policy = Some(start.policy.clone());
@@ -304,7 +336,7 @@ impl Row {
     fn finish(&mut self, end: &RunEnd) {
         self.touch(end.at, end.turns);
         self.turns = end.turns;
-        self.tool_calls = Some(end.tool_calls);
+        self.tool_calls = end.tool_calls;
         (self.input, self.output) = (end.input, end.output);
         (self.cache_read, self.cache_write) = (end.cache_read, end.cache_write);
         self.cost = end.cost.map(|cost| cost.0);

@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
-use crate::book::{Book, Taken};
+use crate::book::{Book, Row, Taken};
 use crate::file::{self, Identity};
 use crate::options::{OpenError, OpenProblem};
-use crate::record::Record;
+use crate::record::{Record, RunEnd};
 
 mod rows;
 mod schema;
 mod sweep;
 
-pub(crate) use rows::{COLUMNS, Kept, lines, row_of};
-pub(crate) use schema::{VERSION, check};
+pub(crate) use rows::{COLUMNS, Kept, lines, row_of, run_sql};
+pub(crate) use schema::{check, look};
 pub(crate) use sweep::{STEP, drop_old, drop_run};
 
 /// How long a lock of another process is waited for before a batch counts as failed.
@@ -57,7 +57,7 @@ impl Db {
     pub(crate) fn open(path: &Path, full: bool, max: Option<u64>) -> Result<Self, OpenError> {
         let fail = |problem| OpenError::new(path, problem);
         let sqlite = |error| fail(OpenProblem::Sqlite(error));
-        drop(file::private(path, false).map_err(|error| fail(OpenProblem::File(error)))?);
+        make(path)?;
         let mut connection = connect(path, BUSY).map_err(sqlite)?;
         schema::migrate(&mut connection, path)?;
         connection.pragma_update(None, "synchronous", "normal").map_err(sqlite)?;
@@ -75,13 +75,43 @@ impl Db {
         Ok(Self { connection, path: path.to_owned(), identity, book, full, others: -1 })
     }
 
+    /// The ends of runs that somebody left open who is gone, at most so many; none where another
+    /// process has the file open.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub(crate) fn left_open(&self, most: usize) -> rusqlite::Result<Vec<RunEnd>> {
+        let limit = i64::try_from(most).unwrap_or(i64::MAX);
+        let sql = run_sql("SELECT ", " FROM runs WHERE ended IS NULL ORDER BY id LIMIT ?1");
+        let read = || -> rusqlite::Result<Vec<RunEnd>> {
+            let mut open = self.connection.prepare(&sql)?;
+            open.query_map([limit], |row| row_of(row).map(Row::left))?.collect()
+        };
+        // Read again once nobody else can have written.
+        if read()?.is_empty() || !self.is_alone() { Ok(Vec::new()) } else { read() }
+    }
+
+    /// Whether nobody else has the file open. SQLite lets it out of its write-ahead mode only
+    /// then, and puts it back.
+    fn is_alone(&self) -> bool {
+        let set = |mode: &str| {
+            let read = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
+            self.connection.pragma_update_and_check(None, "journal_mode", mode, read)
+        };
+        let alone = set("delete").is_ok_and(|mode| mode == "delete");
+        if let Err(error) = set("wal") {
+            tracing::warn!(%error, "the ledger is written without a write-ahead log for now");
+        }
+        alone
+    }
+
     /// The file under the name is not the one that was opened.
     pub(crate) fn is_replaced(&self) -> bool {
         Identity::at(&self.path) != self.identity
     }
 
-    /// Writes a batch: all of it or nothing. Its lines are appended to `text`, and noted as
-    /// perhaps not logged yet where there is a log.
+    /// Writes a batch: all of it or nothing. Where there is a log, its lines are appended to `text`
+    /// and noted as perhaps not logged yet.
     pub(crate) fn write(
         &mut self,
         batch: &[Record],
@@ -113,6 +143,7 @@ impl Db {
         let mut written = Written::default();
         let mut sink = rows::Tables::new(&transaction, *full);
         for record in batch {
+            let text = logged.then_some(&mut *text);
             if book.take(record, &mut sink, text)? == Taken::Misnamed {
                 written.misnamed += 1;
             }
@@ -145,6 +176,18 @@ impl Db {
         }
         Ok(dropped >= STEP)
     }
+}
+
+/// Makes the file where there is none, and closes it to others where it is ours. Looked at with a
+/// connection of its own: the files that SQLite puts beside it get the mode that it has then.
+fn make(path: &Path) -> Result<(), OpenError> {
+    let fail = |error| OpenError::new(path, OpenProblem::File(error));
+    let file = file::open(path, false).map_err(fail)?;
+    if file.metadata().map_err(fail)?.len() > 0 {
+        let sqlite = |error| OpenError::new(path, OpenProblem::Sqlite(error));
+        check(&connect(path, BUSY).map_err(sqlite)?, path)?;
+    }
+    file::close_to_others(&file).map_err(fail)
 }
 
 /// A connection that may write to a file that is there.

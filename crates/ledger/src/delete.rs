@@ -33,7 +33,7 @@ pub fn delete(path: &Path, which: Which<'_>) -> Result<u64, Box<dyn std::error::
         return Err(fail(OpenProblem::Missing).into());
     }
     let connection = db::connect(path, BUSY).map_err(|error| fail(OpenProblem::Sqlite(error)))?;
-    if db::check(&connection, path)? != db::VERSION {
+    if db::check(&connection, path)? == 0 {
         return Ok(0);
     }
     let deleted = match which {

@@ -12,8 +12,8 @@ use softland_core::{Digest, Ended, NanoUsd, Outcome};
 
 use crate::record::{Request, RunEnd, RunStart};
 
-/// The version of the lines.
-const VERSION: u32 = 1;
+/// How every line begins: with its version.
+pub(crate) const HEAD: &str = "{\"v\":1,\"seq\":";
 
 /// Names of the envelope, which no field may take.
 const ENVELOPE: [&str; 6] = ["v", "seq", "ts", "run", "turn", "event"];
@@ -48,7 +48,7 @@ pub(crate) struct Envelope<'a> {
 /// Appends one line; `fields` is a JSON object on one line.
 pub(crate) fn line(out: &mut Vec<u8>, envelope: &Envelope<'_>, fields: &str) {
     let Envelope { seq, at, run, turn, event } = *envelope;
-    let head = format!("{{\"v\":{VERSION},\"seq\":{seq},\"ts\":\"{}\",\"run\":", timestamp(at));
+    let head = format!("{HEAD}{seq},\"ts\":\"{}\",\"run\":", timestamp(at));
     out.extend_from_slice(head.as_bytes());
     quoted(out, run);
     out.extend_from_slice(format!(",\"turn\":{turn},\"event\":").as_bytes());
@@ -138,6 +138,10 @@ pub(crate) fn of_start(start: &RunStart) -> String {
         policy: &'a str,
         session: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
+        name: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        mode: Option<&'static str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
         continues: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         client: Option<&'a str>,
@@ -147,9 +151,16 @@ pub(crate) fn of_start(start: &RunStart) -> String {
         model: &start.model,
         policy: &start.policy,
         session: &start.session,
+        name: start.name.as_deref(),
+        mode: mode(start.observed),
         continues: start.continues.as_deref(),
         client: start.client.as_deref(),
     })
+}
+
+/// The policy's `mode` where it is not the one that most runs have.
+pub(crate) fn mode(observed: bool) -> Option<&'static str> {
+    observed.then_some("observe")
 }
 
 /// `usage`, with which request it was and how that went.
@@ -215,7 +226,7 @@ pub(crate) fn of_end(end: &RunEnd, full: bool) -> String {
         #[serde(skip_serializing_if = "Option::is_none")]
         answered_by: Option<&'static str>,
         turns: u64,
-        tool_calls: u64,
+        tool_calls: Option<u64>,
         usage: Total,
         cost_usd: Option<NanoUsd>,
     }

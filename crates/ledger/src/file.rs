@@ -4,18 +4,16 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// Opens a file to read and write, making it where there is none. Its mode is 0600 then, whatever
-/// the umask and whatever it was.
-pub(crate) fn private(path: &Path, append: bool) -> io::Result<File> {
+/// Opens a file to read and write, making it, for its owner only, where there is none. One that is
+/// there is left as it is: whose it is has to be looked at first.
+pub(crate) fn open(path: &Path, append: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).create(true).truncate(false).append(append);
     if !append {
         options.write(true);
     }
     own(&mut options);
-    let file = options.open(path)?;
-    close_to_others(&file)?;
-    Ok(file)
+    options.open(path)
 }
 
 #[cfg(unix)]
@@ -24,8 +22,10 @@ fn own(options: &mut OpenOptions) {
     options.mode(0o600);
 }
 
+/// Sets the mode to 0600, whatever the umask and whatever it was; what is no regular file stays as
+/// it is.
 #[cfg(unix)]
-fn close_to_others(file: &File) -> io::Result<()> {
+pub(crate) fn close_to_others(file: &File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     let metadata = file.metadata()?;
     if !metadata.is_file() || metadata.permissions().mode() & 0o777 == 0o600 {
@@ -38,7 +38,7 @@ fn close_to_others(file: &File) -> io::Result<()> {
 fn own(_: &mut OpenOptions) {}
 
 #[cfg(not(unix))]
-fn close_to_others(_: &File) -> io::Result<()> {
+pub(crate) fn close_to_others(_: &File) -> io::Result<()> {
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use crate::db::Db;
 use crate::log::Log;
 use crate::options::{OpenError, OpenProblem, Options};
 use crate::queue::{Limits, Queue};
-use crate::record::Record;
+use crate::record::{Record, RunEnd};
 use crate::writer::{SAY_EVERY_MS, Writer};
 
 /// Tells the time in milliseconds since 1970.
@@ -62,6 +62,13 @@ impl Ledger {
             bytes: options.queue_bytes,
             gather: options.gather,
         }));
+        let left = match &db {
+            Some(db) if options.end_left_open => left_open(db, options.queue_records / 2),
+            _ => Vec::new(),
+        };
+        for end in left {
+            queue.push(Record::RunEnd(end));
+        }
         let path = options.path.clone().or_else(|| options.events_path.clone()).unwrap_or_default();
         let writer = Writer::new(options, Arc::clone(&queue), Arc::clone(&clock), db, log);
         std::thread::Builder::new()
@@ -124,6 +131,22 @@ impl Ledger {
         match queue.lost() - before {
             0 => Ok(()),
             left => Err(Undrained { left }),
+        }
+    }
+}
+
+/// The ends of runs that a process left open which is gone.
+fn left_open(db: &Db, most: usize) -> Vec<RunEnd> {
+    match db.left_open(most) {
+        Ok(left) => {
+            if !left.is_empty() {
+                tracing::warn!(runs = left.len(), "runs that were left open are ended");
+            }
+            left
+        }
+        Err(error) => {
+            tracing::warn!(%error, "runs that were left open stay so");
+            Vec::new()
         }
     }
 }

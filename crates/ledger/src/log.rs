@@ -30,7 +30,7 @@ impl Log {
     /// another one writes to it; whether this is the only one.
     ///
     /// # Errors
-    /// When the file cannot be opened or made.
+    /// When the file cannot be opened or made, or is no event log.
     pub(crate) fn open(path: &Path, max: u64, keep: u32) -> io::Result<(Self, bool)> {
         let mut log = Self { path: path.to_owned(), max, keep, file: None };
         let file = log.file()?;
@@ -81,7 +81,12 @@ impl Log {
         let stale = self.file.as_ref().is_none_or(|(_, known)| now.is_none() || *known != now);
         if stale {
             self.file = None;
-            let file = file::private(&self.path, true)?;
+            let mut file = file::open(&self.path, true)?;
+            if !is_ours(&mut file)? {
+                let what = "is no event log of softland; it is left as it is";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+            }
+            file::close_to_others(&file)?;
             let _ = file.try_lock_shared();
             let identity = Identity::of(&file.metadata()?);
             return Ok(&mut self.file.insert((file, identity)).0);
@@ -142,6 +147,17 @@ impl Log {
         }
         Ok(rows)
     }
+}
+
+/// Whether a file begins as a log does, as far as it goes.
+fn is_ours(file: &mut File) -> io::Result<bool> {
+    if !file.metadata()?.is_file() {
+        return Ok(true);
+    }
+    let mut head = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    (&*file).take(fields::HEAD.len() as u64).read_to_end(&mut head)?;
+    Ok(fields::HEAD.as_bytes().starts_with(&head))
 }
 
 /// How much was written, and how it ended.
@@ -258,10 +274,28 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("e.ndjson");
         let first = Log::open(&path, 1 << 20, 1).unwrap();
-        fs::write(&path, "half a li").unwrap();
+        let half = r#"{"v":1,"seq":0,"t"#;
+        fs::write(&path, half).unwrap();
         let (_, alone) = Log::open(&path, 1 << 20, 1).unwrap();
-        assert!(!alone && fs::read(&path).unwrap() == b"half a li");
+        assert!(!alone && fs::read(&path).unwrap() == half.as_bytes());
         drop(first);
+    }
+
+    #[test]
+    fn a_foreign_file_is_left_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notes");
+        for text in ["notes without a line end", "[1]\n{\"v\":1,\"seq\":0}", "\n"] {
+            fs::write(&path, text).unwrap();
+            let error = Log::open(&path, 1 << 20, 1).unwrap_err();
+            assert!(error.to_string().contains("no event log"), "{error}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
+        for torn in ["", "{", r#"{"v":1,"#] {
+            fs::write(&path, torn).unwrap();
+            drop(Log::open(&path, 1 << 20, 1).unwrap());
+            assert_eq!(fs::read_to_string(&path).unwrap(), "", "what is left of a first line");
+        }
     }
 
     #[test]

@@ -27,6 +27,10 @@ pub struct Options {
     pub queue_records: usize,
     /// Bytes that waiting records may take.
     pub queue_bytes: usize,
+    /// Runs that a process left open which is gone are ended when the file is opened, as
+    /// cancelled, with what they had come to. Only where nobody else has the file open: whose
+    /// runs they are, and whether that process lives, it does not say.
+    pub end_left_open: bool,
     /// How long a first record waits for others to be written with it.
     pub gather: Duration,
 }
@@ -43,6 +47,7 @@ impl Default for Options {
             events_keep: 5,
             queue_records: 8192,
             queue_bytes: 32 << 20,
+            end_left_open: false,
             gather: Duration::from_millis(50),
         }
     }

@@ -47,6 +47,10 @@ pub struct Run {
     pub session: Option<String>,
     /// The agent within the session.
     pub agent: Option<String>,
+    /// What the client calls it (`x-softland-run`); several runs may have one name.
+    pub name: Option<String>,
+    /// It is only observed: what is said to have been done to it would have been.
+    pub observed: bool,
     /// The ended run that it goes on from.
     pub continues: Option<String>,
     /// The model.
@@ -88,6 +92,20 @@ pub struct Usage {
     pub output: u64,
     pub cache_read: u64,
     pub cache_write: u64,
+}
+
+/// What requests came to that belong to no run: those without tools, and what could not be
+/// metered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Beside {
+    /// How many.
+    pub requests: u64,
+    /// Tokens.
+    pub usage: Usage,
+    /// What they cost, as far as that is known.
+    pub cost: NanoUsd,
+    /// Those without a known price.
+    pub unpriced: u64,
 }
 
 /// One line of a run.
@@ -135,10 +153,10 @@ impl Reader {
         let sqlite = |error| fail(OpenProblem::Sqlite(error));
         let connection = Connection::open_with_flags(path, flags).map_err(sqlite)?;
         connection.busy_timeout(BUSY).map_err(sqlite)?;
-        match db::check(&connection, path)? {
-            db::VERSION => Ok(Self { connection, path: path.to_owned() }),
-            _ => Err(fail(OpenProblem::Empty)),
+        if !db::look(&connection, path)? {
+            return Err(fail(OpenProblem::Empty));
         }
+        Ok(Self { connection, path: path.to_owned() })
     }
 
     /// Runs, the newest first.
@@ -157,6 +175,37 @@ impl Reader {
             let mut rows = self.connection.prepare_cached(&sql)?;
             let values = params![query.session, since, query.open, limit];
             rows.query_map(values, |row| db::row_of(row).map(Run::of))?.collect::<Result<_, _>>()
+        };
+        read().map_err(|error| self.fail(error))
+    }
+
+    /// What requests that belong to no run came to: of this session, if one is named, and since
+    /// this time, if there is one.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn beside(&self, query: &Query) -> Result<Beside, ReadError> {
+        let sql = "SELECT count(*), coalesce(sum(input), 0), coalesce(sum(output), 0), \
+                   coalesce(sum(cache_read), 0), coalesce(sum(cache_write), 0), \
+                   coalesce(sum(cost), 0), count(*) - count(cost) FROM requests \
+                   WHERE run_id = 0 AND (?1 IS NULL OR session = ?1) AND at >= ?2";
+        let since = query.since.map_or(0, |at| i64::try_from(at).unwrap_or(i64::MAX));
+        let read = || {
+            let mut sums = self.connection.prepare_cached(sql)?;
+            sums.query_row(params![query.session, since], Beside::of)
+        };
+        read().map_err(|error| self.fail(error))
+    }
+
+    /// The runs that a client calls so, the oldest first.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn named(&self, name: &str) -> Result<Vec<Run>, ReadError> {
+        let sql = db::run_sql("SELECT ", " FROM runs WHERE name = ?1 ORDER BY started, id");
+        let read = || {
+            let mut rows = self.connection.prepare_cached(&sql)?;
+            rows.query_map([name], |row| db::row_of(row).map(Run::of))?.collect::<Result<_, _>>()
         };
         read().map_err(|error| self.fail(error))
     }
@@ -223,6 +272,8 @@ impl Run {
             run: row.run,
             session: row.session,
             agent: row.agent,
+            name: row.name,
+            observed: row.observed,
             continues: row.continues,
             model: row.model,
             policy: row.policy,
@@ -252,6 +303,10 @@ impl Run {
             session: Option<&'a str>,
             agent: Option<&'a str>,
             #[serde(skip_serializing_if = "Option::is_none")]
+            name: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            mode: Option<&'static str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
             continues: Option<&'a str>,
             model: Option<&'a str>,
             policy: Option<&'a str>,
@@ -277,6 +332,8 @@ impl Run {
             run: &self.run,
             session: self.session.as_deref(),
             agent: self.agent.as_deref(),
+            name: self.name.as_deref(),
+            mode: fields::mode(self.observed),
             continues: self.continues.as_deref(),
             model: self.model.as_deref(),
             policy: self.policy.as_deref(),
@@ -292,6 +349,50 @@ impl Run {
             usage: self.usage,
             cost_usd: self.cost,
             unpriced_requests: self.unpriced,
+        })
+    }
+}
+
+impl Beside {
+    fn of(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
+        let count = |at| row.get::<_, i64>(at).map(|n| u64::try_from(n).unwrap_or(0));
+        Ok(Self {
+            requests: count(0)?,
+            usage: Usage {
+                input: count(1)?,
+                output: count(2)?,
+                cache_read: count(3)?,
+                cache_write: count(4)?,
+            },
+            cost: NanoUsd(count(5)?),
+            unpriced: count(6)?,
+        })
+    }
+
+    /// As one JSON object on one line, without its line end, to stand among those of runs: its
+    /// `run` is `null`.
+    #[must_use]
+    pub fn json(&self, session: Option<&str>) -> String {
+        #[derive(Serialize)]
+        struct Line<'a> {
+            v: u32,
+            run: Option<()>,
+            session: Option<&'a str>,
+            requests: u64,
+            usage: Usage,
+            cost_usd: NanoUsd,
+            unpriced_requests: u64,
+        }
+        let Self { requests, usage, cost, unpriced } = *self;
+        let (cost_usd, unpriced_requests) = (cost, unpriced);
+        fields::json(&Line {
+            v: 1,
+            run: None,
+            session,
+            requests,
+            usage,
+            cost_usd,
+            unpriced_requests,
         })
     }
 }

@@ -24,6 +24,8 @@ pub struct RunStart {
     pub run: String,
     /// What shares money with it.
     pub session: String,
+    /// The name that the client gave it (`x-softland-run`); several runs may have one.
+    pub name: Option<String>,
     /// The agent within the session, where the client names one.
     pub agent: Option<String>,
     /// The run that a later request of an ended run goes on from.
@@ -34,6 +36,8 @@ pub struct RunStart {
     pub policy: String,
     /// The client, as its `user-agent` names it.
     pub client: Option<String>,
+    /// It is only observed: what is said to have been done to it would have been.
+    pub observed: bool,
 }
 
 /// One request.
@@ -107,8 +111,8 @@ pub struct RunEnd {
     pub answer: Option<String>,
     /// Turns.
     pub turns: u64,
-    /// Tool calls.
-    pub tool_calls: u64,
+    /// Tool calls; `None` where nobody has counted them.
+    pub tool_calls: Option<u64>,
     /// Uncached input tokens of the run.
     pub input: u64,
     /// Output tokens.
@@ -129,7 +133,8 @@ impl Record {
         own + match self {
             Self::RunStart(r) => {
                 let named = r.run.len() + r.session.len() + r.model.len() + r.policy.len();
-                named + text(&r.agent) + text(&r.continues) + text(&r.client)
+                let given = text(&r.agent) + text(&r.name);
+                named + given + text(&r.continues) + text(&r.client)
             }
             Self::Request(r) => {
                 let named = r.id.len() + r.upstream.len() + r.path.len();

@@ -206,7 +206,7 @@ impl Writer {
     /// Numbers records without a database.
     fn number(&mut self, size: usize) {
         for record in self.held.iter().take(size) {
-            match self.book.take(record, &mut Nowhere, &mut self.text) {
+            match self.book.take(record, &mut Nowhere, Some(&mut self.text)) {
                 Ok(Taken::Misnamed) => self.queue.lose(1),
                 Ok(Taken::Line | Taken::NoLine | Taken::Known) => {}
                 Err(never) => match never {},

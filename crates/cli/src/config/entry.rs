@@ -7,7 +7,7 @@ use softland_agent::core::nearest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Reader, Variable, plain};
+use super::{Reader, TABLES, Variable, plain};
 
 /// One `key = value`.
 pub(super) struct Entry<'t, 'i> {
@@ -99,9 +99,10 @@ impl Reader<'_> {
 
     /// Notes that a key is not known, and the known one that was meant.
     pub(super) fn unknown(&mut self, at: usize, place: &str, key: &str, known: &[&'static str]) {
-        let message = match nearest(key, known.iter().copied()) {
-            Some(near) => format!("unknown key; did you mean `{near}`?"),
-            None => format!("unknown key; known are {}", known.join(", ")),
+        let message = match (elsewhere(key), nearest(key, known.iter().copied())) {
+            (Some(elsewhere), _) => elsewhere,
+            (None, Some(near)) => format!("unknown key; did you mean `{near}`?"),
+            (None, None) => format!("unknown key; known are {}", known.join(", ")),
         };
         self.problem(at, place, &message);
     }
@@ -152,6 +153,21 @@ impl Reader<'_> {
         }
         address
     }
+}
+
+/// Where a key belongs that stands in a table which does not know it.
+pub(super) fn elsewhere(key: &str) -> Option<String> {
+    let key = TABLES.iter().find(|known| **known == key)?;
+    Some(match *key {
+        "listen" | "allowed_hosts" | "allow_unmetered" => {
+            format!("unknown key here; `{key}` stands at the top of the file, before all tables")
+        }
+        "policy" | "upstream" | "shape" => {
+            format!("unknown key here; `[{key}.NAME]` is a table of its own")
+        }
+        "price" | "route" => format!("unknown key here; `[[{key}]]` is a table of its own"),
+        _ => format!("unknown key here; `[{key}]` is a table of its own"),
+    })
 }
 
 /// What a listen address may be.

@@ -4,6 +4,7 @@ use softland_agent::core::policy::{KeyError, Policy};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::entry::elsewhere;
 use super::{Reader, plain};
 
 impl Reader<'_> {
@@ -40,7 +41,7 @@ impl Reader<'_> {
                         None => "; see `softland run --help` for those there are".to_owned(),
                     };
                     let key_place = format!("{place}.{name}");
-                    let message = format!("unknown key{hint}");
+                    let message = elsewhere(name).unwrap_or_else(|| format!("unknown key{hint}"));
                     self.problem(key.span().start, &key_place, &message);
                 }
                 Err(KeyError::Value { key: inner, allowed, found }) => {

@@ -94,12 +94,24 @@ impl Config {
 
     /// What does not come to bear, one message each.
     pub(crate) fn warnings(&self, asked: &Asked) -> Vec<String> {
-        let pages = self.gateway.admin.as_ref().filter(|_| !asked.private);
-        let pages = pages.map(|place| {
-            format!("{place}: is not used yet: the pages and their API come with a later version")
-        });
+        let unread = if asked.private { None } else { self.unread_metrics(asked) };
         let keys = asked.upstreams.iter().filter_map(|(name, url)| self.key_left_out(name, url));
-        pages.into_iter().chain(keys).collect()
+        unread.into_iter().chain(keys).collect()
+    }
+
+    /// That nobody may read the metrics: off loopback that takes a token.
+    fn unread_metrics(&self, asked: &Asked) -> Option<String> {
+        let (own, gateway) = (self.listen(asked), &self.gateway);
+        let at = gateway.admin_listen.unwrap_or(own);
+        if at.ip().is_loopback() || gateway.admin_token.is_some() {
+            return None;
+        }
+        let place = gateway.admin.as_deref().unwrap_or("[admin]");
+        Some(format!(
+            "{place}: {at} can be reached from other machines, and /metrics is read there with a \
+             token only; name one with [admin] token_env, or read it on a loopback address with \
+             [admin] listen"
+        ))
     }
 
     /// That a key is left out, because another address is asked than its own.

@@ -13,6 +13,12 @@ use super::{Reader, Variable};
 /// Keys of an `[upstream.NAME]`.
 const KEYS: [&str; 2] = ["base_url", "api_key_env"];
 
+/// Characters of an upstream's name.
+const LONGEST: usize = 64;
+/// What a name may be: it stands in the paths that clients ask for, and there nothing is unescaped.
+const NAME: &str = "an upstream's name must be 1 to 64 of the characters a-z, A-Z, 0-9, `-`, `_` \
+                    and `.`, the first a letter or a digit: clients reach it at /to/NAME/v1/";
+
 /// What a config says about a provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Upstream {
@@ -34,8 +40,13 @@ pub(crate) struct Address {
 impl Reader<'_> {
     pub(super) fn upstreams(&mut self, value: &Spanned<DeValue<'_>>) {
         for named in self.named("upstream", value, "[upstream.NAME] with base_url") {
+            if !is_name(named.name) {
+                self.problem(named.at, &named.place, NAME);
+            }
             let upstream = self.upstream(&named);
-            if upstream.base_url.is_none() && default_address(named.name).is_none() {
+            // An address that is there but wrong has been named already.
+            let given = named.value.get("base_url").is_some();
+            if !given && default_address(named.name).is_none() {
                 let message = "is required: where the provider is, such as \"https://host/v1\"";
                 let place = format!("{}.base_url", named.place);
                 self.problem(named.at, &place, message);
@@ -79,4 +90,11 @@ impl Reader<'_> {
             }
         }
     }
+}
+
+fn is_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    name.len() <= LONGEST
+        && name.chars().all(plain)
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
 }

@@ -1,10 +1,10 @@
 //! Runs as lines with aligned columns. Where they do not fit, the least important go first.
 
 use softland_agent::core::NanoUsd;
-use softland_ledger::{Run, timestamp};
+use softland_ledger::{Beside, Run, Usage, timestamp};
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::render::{grouped, harmless_line};
+use crate::render::{count, grouped, harmless_line};
 
 /// Columns that the last one has at least.
 const END_WIDTH: usize = 24;
@@ -22,16 +22,21 @@ const COLUMNS: [Column; 8] = [
     ("MODEL", false, 5, |run| run.model.clone().unwrap_or_default()),
     ("TURNS", true, 2, |run| grouped(run.turns)),
     ("CALLS", true, 2, |run| run.tool_calls.map_or_else(|| "-".to_owned(), grouped)),
-    ("TOKENS", true, 4, |run| grouped(all_tokens(run))),
+    ("TOKENS", true, 4, |run| grouped(all_tokens(run.usage))),
     ("COST", true, 1, money),
 ];
 
-/// One line a run under a head, cut to `width` where there is one.
-pub(super) fn table(runs: &[Run], width: Option<usize>) -> String {
+/// One line a run under a head, and one for what belongs to none, cut to `width` where there is
+/// one.
+pub(super) fn table(runs: &[Run], beside: Option<&Beside>, width: Option<usize>) -> String {
     let cells: Vec<Vec<String>> = COLUMNS
         .iter()
-        .map(|(_, _, _, cell)| runs.iter().map(|run| harmless_line(&cell(run), None)).collect())
+        .map(|(head, _, _, cell)| {
+            let of_runs = runs.iter().map(|run| harmless_line(&cell(run), None));
+            of_runs.chain(beside.map(|beside| beside_runs(head, beside))).collect()
+        })
         .collect();
+    let ends = runs.iter().map(ending).chain(beside.map(beside_ending));
     let widths: Vec<usize> = COLUMNS
         .iter()
         .zip(&cells)
@@ -53,11 +58,27 @@ pub(super) fn table(runs: &[Run], width: Option<usize>) -> String {
     };
     let head = |at: usize| COLUMNS.get(at).map_or("", |(head, ..)| *head).to_owned();
     let mut text = line(&head, "ENDED");
-    for (row, run) in runs.iter().enumerate() {
+    for (row, end) in ends.enumerate() {
         let cell = |at: usize| cells.get(at).and_then(|cells| cells.get(row)).cloned();
-        text += &line(&|at| cell(at).unwrap_or_default(), &ending(run));
+        text += &line(&|at| cell(at).unwrap_or_default(), &end);
     }
     text
+}
+
+/// What stands in a column of requests that belong to no run.
+fn beside_runs(head: &str, beside: &Beside) -> String {
+    match head {
+        "RUN" => "(no run)".to_owned(),
+        "TOKENS" => grouped(all_tokens(beside.usage)),
+        "COST" if beside.unpriced == beside.requests => "?".to_owned(),
+        "COST" if beside.unpriced > 0 => format!("{}+", dollars(beside.cost)),
+        "COST" => dollars(beside.cost),
+        _ => String::new(),
+    }
+}
+
+fn beside_ending(beside: &Beside) -> String {
+    format!("{} without tools, or not metered", count(beside.requests, "request"))
 }
 
 /// The columns that fit, in order; those that hold nothing do not count.
@@ -91,7 +112,11 @@ pub(crate) fn ending(run: &Run) -> String {
         text += &format!(", rung {}", rung.word());
     }
     if run.local {
-        text += ", answered by softland";
+        let what = if run.observed { "would have been answered" } else { "answered" };
+        text += &format!(", {what} by softland");
+    }
+    if run.observed {
+        text += ", only observed";
     }
     text
 }
@@ -123,8 +148,7 @@ pub(crate) fn tokens(run: &Run) -> String {
     format!("{} tokens in ({cached}% cached), {} out", grouped(input), grouped(usage.output))
 }
 
-fn all_tokens(run: &Run) -> u64 {
-    let usage = run.usage;
+fn all_tokens(usage: Usage) -> u64 {
     [usage.input, usage.output, usage.cache_read, usage.cache_write]
         .into_iter()
         .fold(0, u64::saturating_add)
@@ -139,13 +163,14 @@ fn minute(at: u64) -> String {
 mod tests {
     use super::*;
     use softland_agent::core::{Because, Ended, Outcome, Reason, Rung};
-    use softland_ledger::Usage;
 
     fn run(id: &str, end: Option<Ended>) -> Run {
         Run {
             run: id.to_owned(),
             session: None,
             agent: None,
+            name: None,
+            observed: false,
             continues: None,
             model: Some("claude-opus-5-5".to_owned()),
             policy: None,
@@ -172,7 +197,7 @@ mod tests {
     fn columns_are_aligned() {
         let runs = [run("run-1", Some(landed())), run("run-2-longer", None)];
         assert_eq!(
-            table(&runs, None),
+            table(&runs, None, None),
             "RUN           STARTED           MODEL            TURNS  CALLS  TOKENS     COST  ENDED\n\
              run-1         2026-09-21 14:13  claude-opus-5-5     12     30  12,345  $0.0123  \
              landed: tool_calls (tool_calls_limit 30), rung ask\n\
@@ -182,18 +207,38 @@ mod tests {
     }
 
     #[test]
+    fn what_belongs_to_no_run_has_a_line() {
+        let usage = Usage { input: 1000, output: 5, ..Usage::default() };
+        let mut beside = Beside { requests: 3, usage, cost: NanoUsd(156_000_000), unpriced: 0 };
+        let mut seen = run("run-1", Some(landed()));
+        seen.observed = true;
+        let text = table(&[seen], Some(&beside), None);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[1].ends_with("rung ask, only observed"), "{text}");
+        assert!(lines[2].starts_with("(no run)  "), "{text}");
+        assert!(
+            lines[2].ends_with("1,005  $0.1560  3 requests without tools, or not metered"),
+            "{text}"
+        );
+        beside.unpriced = 1;
+        assert!(table(&[], Some(&beside), None).contains(" $0.1560+ "));
+        beside.unpriced = 3;
+        assert!(table(&[], Some(&beside), None).contains(" ?  3 requests"));
+    }
+
+    #[test]
     fn what_does_not_fit_is_left_out_or_cut() {
         let mut runs = [run("run-1", Some(landed())), run("run-\u{1b}[2J\n", None)];
         runs[0].agent = Some("日本語の名前".to_owned());
         for width in 20..140 {
-            let text = table(&runs, Some(width));
+            let text = table(&runs, None, Some(width));
             assert!(text.contains("run-1") && !text.contains('\u{1b}'), "{text}");
             assert_eq!(text.lines().count(), 3);
             for line in text.lines() {
                 assert!(line.width() <= width, "{width}: {line}");
             }
         }
-        let narrow = table(&runs, Some(60));
+        let narrow = table(&runs, None, Some(60));
         assert!(narrow.contains("COST") && !narrow.contains("MODEL"), "{narrow}");
     }
 

@@ -76,10 +76,18 @@ fn described(event: &str, fields: &Map<String, Value>) -> (String, String) {
     let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
     match event {
         "usage" => ("request".to_owned(), request(fields)),
-        "intervention" => (text("intervention").to_owned(), intervention(fields)),
+        "intervention" => {
+            let would = fields.get("observed") == Some(&Value::Bool(true));
+            let what = if would { "would " } else { "" };
+            (format!("{what}{}", text("intervention")), intervention(fields))
+        }
+        "turn_start" => {
+            let limit = fields.get("turns_limit").and_then(Value::as_u64);
+            ("turn_start".to_owned(), limit.map(|limit| format!("of {limit}")).unwrap_or_default())
+        }
         "signal" => (format!("signal {}", text("signal")), evidence(fields)),
         "run_start" => {
-            let about = ["agent", "model", "policy", "continues"];
+            let about = ["agent", "model", "policy", "mode", "name", "continues"];
             let about = about.iter().filter(|name| !text(name).is_empty());
             let about: Vec<_> = about.map(|name| format!("{name} {}", text(name))).collect();
             ("run_start".to_owned(), about.join(" · "))
@@ -222,6 +230,11 @@ mod tests {
             ),
             ("intervention", r#"{"intervention":"nudge","because":null}"#, "nudge | "),
             (
+                "intervention",
+                r#"{"intervention":"ask","because":null,"observed":true,"text":"Answer."}"#,
+                "would ask | “Answer.”",
+            ),
+            (
                 "signal",
                 r#"{"signal":"repeat","evidence":{"turns":[3,4,5],"call":"grep {\"a\":1}"}}"#,
                 "signal repeat | turns 3, 4, 5 · call grep {\"a\":1}",
@@ -242,6 +255,8 @@ mod tests {
                 "done | landed: tool_calls · tool_calls_limit 30 · rung ask · 3 of turns_limit left",
             ),
             ("tool_result", r#"{"name":"grep","ok":false,"content":"no"}"#, "← grep | failed no"),
+            ("turn_start", r#"{"turns_limit":9}"#, "turn_start | of 9"),
+            ("turn_start", "{}", "turn_start | "),
             ("child", r#"{"child_run":"run-2","agent":"a"}"#, "child a | run-2"),
             ("block_stop", r#"{"index":1}"#, r#"block_stop | {"index":1}"#),
         ] {

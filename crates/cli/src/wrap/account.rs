@@ -1,12 +1,12 @@
-//! What `wrap` says at the end: what was spent, landed and stopped.
+//! What `wrap` says at the end: what was spent, landed and stopped, or would have been.
 
-use softland_gateway::Summary;
+use softland_gateway::{INTERVENTIONS, Summary, Would};
 
 use crate::runs::dollars;
 
 /// The account of a program's requests, in lines.
 pub(super) fn lines(summary: &Summary, program: &str) -> Vec<String> {
-    let Summary { requests, spend, answered, landed, stopped, failed, cancelled } = *summary;
+    let Summary { requests, spend, answered, landed, stopped, failed, cancelled, would } = *summary;
     if requests == 0 {
         return vec![format!(
             "softland: no request came by; `{program}` was given ANTHROPIC_BASE_URL, \
@@ -28,13 +28,29 @@ pub(super) fn lines(summary: &Summary, program: &str) -> Vec<String> {
         .filter(|(count, end)| *count > 0 || matches!(*end, "landed" | "stopped"))
         .map(|(count, end)| format!("{count} {end}"))
         .collect();
-    vec![format!(
-        "softland: {} spent on {}; {}: {}",
+    let ends = if runs == 0 { "none of them had tools".to_owned() } else { ends.join(", ") };
+    let mut lines = vec![format!(
+        "softland: {} spent on {}; {}: {ends}",
         dollars(spend),
         counted(requests, "request"),
         counted(runs, "run"),
-        ends.join(", ")
-    )]
+    )];
+    lines.extend((would.runs > 0).then(|| observed(&would)));
+    lines
+}
+
+/// What would have been done to runs that were only observed.
+fn observed(would: &Would) -> String {
+    let done = INTERVENTIONS.iter().zip(would.times).filter(|(_, times)| *times > 0);
+    let done: Vec<String> = done.map(|(word, times)| format!("{times} × {word}")).collect();
+    let what = if done.is_empty() { "nothing".to_owned() } else { done.join(", ") };
+    format!(
+        "softland: nothing was changed; of {} observed, {} would have landed, {} been stopped; \
+         what would have been done: {what}",
+        counted(would.runs, "run"),
+        would.landed,
+        would.stopped,
+    )
 }
 
 fn counted(count: u64, what: &str) -> String {
@@ -67,6 +83,34 @@ mod tests {
             lines(&summary, "claude"),
             ["softland: $0.0000 spent on 1 request; 1 run: 0 landed, 1 stopped"]
         );
+    }
+
+    #[test]
+    fn what_would_have_been_done_is_told() {
+        let mut would = Would { runs: 3, landed: 2, stopped: 0, times: Default::default() };
+        let mut said = |times: &[(&str, u64)]| {
+            for (word, times) in times {
+                let at = INTERVENTIONS.iter().position(|known| known == word).unwrap();
+                would.times[at] = *times;
+            }
+            let summary = Summary { requests: 20, cancelled: 3, would, ..Summary::default() };
+            lines(&summary, "claude").join("\n")
+        };
+        assert_eq!(
+            said(&[]),
+            "softland: $0.0000 spent on 20 requests; 3 runs: 0 landed, 0 stopped, 3 cancelled\n\
+             softland: nothing was changed; of 3 runs observed, 2 would have landed, 0 been \
+             stopped; what would have been done: nothing"
+        );
+        let said = said(&[("ask", 2), ("countdown", 12)]);
+        assert!(said.ends_with("what would have been done: 12 × countdown, 2 × ask"), "{said}");
+    }
+
+    #[test]
+    fn requests_without_a_run_are_not_hidden() {
+        let summary = Summary { requests: 20, ..Summary::default() };
+        let said = lines(&summary, "claude").join("\n");
+        assert_eq!(said, "softland: $0.0000 spent on 20 requests; 0 runs: none of them had tools");
     }
 
     #[test]

@@ -111,9 +111,21 @@ impl Server {
 
     /// Sends a request for a model's turn and leaves the response to be read.
     pub(crate) fn ask(&self, model: &str, stream: bool) -> TcpStream {
+        self.ask_with(model, stream, "")
+    }
+
+    /// The same of an agent: it has a tool, so that it is a run.
+    pub(crate) fn ask_as_agent(&self, model: &str, stream: bool) -> TcpStream {
+        let tool = "\"tools\":[{\"name\":\"list_dir\",\"input_schema\":{\"type\":\"object\",\
+            \"properties\":{\"path\":{\"type\":\"string\"}}}}],";
+        self.ask_with(model, stream, tool)
+    }
+
+    fn ask_with(&self, model: &str, stream: bool, members: &str) -> TcpStream {
         let body = format!(
-            "{{\"model\":\"{model}\",\"max_tokens\":1000,\"stream\":{stream},\"messages\":\
-             [{{\"role\":\"user\",\"content\":\"What did we decide about pricing?\"}}]}}"
+            "{{\"model\":\"{model}\",\"max_tokens\":1000,\"stream\":{stream},{members}\
+             \"messages\":[{{\"role\":\"user\",\"content\":\"What did we decide about \
+             pricing?\"}}]}}"
         );
         self.send(&format!(
             "POST /v1/messages HTTP/1.1\r\nhost: {}\r\nx-api-key: {SECRET}\r\n\
@@ -126,17 +138,30 @@ impl Server {
 
     /// The status of `GET PATH` under that name.
     pub(crate) fn status(&self, path: &str, host: &str) -> u16 {
-        let request = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
-        let text = rest(self.send(&request));
-        text.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default()
+        status(&self.address, path, host)
     }
 
     fn send(&self, request: &str) -> TcpStream {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
-        stream
+        send(&self.address, request)
     }
+}
+
+/// The status of `GET PATH` at an address.
+pub(crate) fn status_at(address: &str, path: &str) -> u16 {
+    status(address, path, address)
+}
+
+fn status(address: &str, path: &str, host: &str) -> u16 {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+    let text = rest(send(address, &request));
+    text.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default()
+}
+
+fn send(address: &str, request: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    stream
 }
 
 impl Drop for Server {

@@ -4,6 +4,10 @@
 //! nobody waits, may be forgotten once there are more than 100,000: whoever comes back to it
 //! later begins again with nothing spent. Beyond a million accounts in use new ones are refused,
 //! since forgetting them would lift limits that hold.
+//!
+//! Those of conversations without a name are kept for as long as the store in memory keeps a
+//! conversation: the newest 8,192, two for each of its 4,096. Nobody comes back to them when it
+//! has forgotten, since it is by what it knows that such a conversation is found.
 
 mod state;
 #[cfg(test)]

@@ -16,6 +16,8 @@ use crate::settings::Limits;
 
 /// Bytes unpacked before other tasks get their turn.
 const SLICE: usize = 256 << 10;
+/// Bodies up to this size are copied out of the buffer that they were read into.
+const SMALL: usize = 4 << 10;
 
 /// A request body.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,7 +115,9 @@ async fn collect(
         return Err(too_large);
     }
     if incoming.is_end_stream() {
-        return Ok(first);
+        // A small one is a slice of the connection's buffer, which it would keep from being used.
+        let small = first.len() <= SMALL;
+        return Ok(if small { Bytes::copy_from_slice(&first) } else { first });
     }
     let rest = usize::try_from(incoming.size_hint().lower()).unwrap_or(limit);
     let mut bytes = BytesMut::with_capacity((first.len() + rest.min(limit)).min(limit));

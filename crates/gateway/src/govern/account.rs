@@ -75,6 +75,8 @@ pub(super) struct Account {
 #[derive(Clone, Copy, Debug, Default)]
 struct Counting {
     size: Size,
+    /// The most that it can use.
+    bound: Bound,
     tokens: Option<Tokens>,
     /// The most output that it can get.
     output: u64,
@@ -127,6 +129,14 @@ impl Account {
         }
     }
 
+    /// Reads again what run and session have spent: others may have spent of it meanwhile.
+    pub(super) async fn look_again(&mut self, gate: &Gate) {
+        let names = [self.purse.run.as_str(), self.purse.session.as_str()];
+        if let Ok([run, session]) = gate.accounts.balance(&names).await.as_deref() {
+            self.spent = (run.spent.less(self.cost), session.spent.less(self.cost));
+        }
+    }
+
     /// Whether the model has a price.
     pub(super) fn is_priced(&self) -> bool {
         self.tariff.at(0).is_some()
@@ -146,9 +156,8 @@ impl Account {
         self.used
     }
 
-    fn bound(&self, request: &Request<'_>) -> Bound {
+    fn bound(&self, request: &Request<'_>, size: Size) -> Bound {
         let window = money::window(self.tariff.model);
-        let size = Size::of(request);
         Bound {
             input: money::input_bound(self.known, size, window),
             output: money::output_bound(request.max_tokens.map(|m| m.value), self.tariff.model),
@@ -156,9 +165,10 @@ impl Account {
         }
     }
 
-    /// The facts that hold now. `short`: an account that has not enough for this request.
-    pub(super) fn facts(&self, request: &Request<'_>, now: u64, short: Option<&Short>) -> Facts {
-        let bound = self.bound(request);
+    /// The facts that hold now for the request that [`reserve`](Self::reserve) was last asked for.
+    /// `short`: an account that has not enough for it.
+    pub(super) fn facts(&self, now: u64, short: Option<&Short>) -> Facts {
+        let bound = self.newest.bound;
         let price = self.tariff.at(bound.input);
         let total = self.used.input_total().saturating_add(self.used.output);
         let mut facts = Facts {
@@ -166,7 +176,7 @@ impl Account {
             cost: self.spent.0 + self.cost,
             session_cost: self.spent.1 + self.cost,
             elapsed: Millis(self.state.active_at(now)),
-            next_input: bound.input,
+            next_input: money::input_estimate(self.known, self.newest.size),
             thinking_budget: self.thinking_budget,
             tool_refusals: self.state.tool_refusals,
             ..Facts::default()
@@ -198,12 +208,13 @@ impl Account {
         waits: Option<&Notify>,
     ) -> Leased {
         self.settle();
-        let bound = self.bound(request);
         let size = Size::of(request);
+        let bound = self.bound(request, size);
         // A compaction is billed beside what its head says.
-        let firm = size.unseen == 0 && !request.text.contains("\"compact");
+        let firm = size.unseen == 0 && !money::has(request, "\"compact");
         let output = bound.output;
-        self.newest = Counting { size, tokens: None, output, firm, input: NanoUsd::ZERO };
+        let input = NanoUsd::ZERO;
+        self.newest = Counting { size, bound, tokens: None, output, firm, input };
         let Some(price) = self.tariff.at(bound.input) else { return Leased::Granted(None) };
         self.newest.input = bound.input_cost(&price);
         let answer = money::tokens_cost(bound.input, price.input)
@@ -282,11 +293,25 @@ impl Account {
         }
     }
 
-    /// It was sent, and given up before anything came back: the provider has read it, and bills
-    /// that. What it wrote meanwhile, if anything, nobody knows.
-    pub(super) fn unanswered(&mut self) -> Option<NanoUsd> {
+    /// It was sent, and given up or cut before anything said what it costs: the provider has read
+    /// it, and bills that, and the `output` tokens of which something came. What it wrote beside,
+    /// if anything, nobody knows.
+    pub(super) fn unanswered(&mut self, output: u64) -> Option<NanoUsd> {
+        let price = self.tariff.at(self.newest.bound.input)?;
+        let output = output.min(self.newest.output);
+        let cost = self.newest.input + money::tokens_cost(output, price.output);
+        self.cost += cost;
+        if let Some(lease) = self.lease.take() {
+            lease.settle(cost);
+        }
+        Some(cost)
+    }
+
+    /// It was answered in a form that nobody here can read: all that was held for it may have been
+    /// billed.
+    pub(super) fn unread(&mut self) -> Option<NanoUsd> {
         let lease = self.lease.take()?;
-        let cost = self.newest.input;
+        let cost = lease.reserved();
         self.cost += cost;
         lease.settle(cost);
         Some(cost)

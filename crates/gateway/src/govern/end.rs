@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
-use serde_json::{Value, json};
+use serde::Serialize;
 use softland_ledger as ledger;
-use softland_session::core::{Admission, Digest, Ended, NanoUsd, Used};
+use softland_session::core::{
+    Admission, Because, Digest, Ended, Evidence, NanoUsd, Rung, SignalKind, Used,
+};
 use softland_session::wire::Tokens;
-use softland_session::{Answered, Done, Event, Exchange, Outline};
+use softland_session::{Answered, Done, Event, Exchange, Outline, Pending};
 
 use super::flow::Flow;
 use super::open::Opening;
@@ -24,6 +26,9 @@ const VAIN_OUTPUT: u64 = 20;
 #[derive(Debug)]
 pub(super) struct Record {
     turn: u64,
+    turns_limit: Option<u64>,
+    /// What is told was not done, but would have been.
+    observed: bool,
     continues: Option<String>,
     /// What was done to the request, in order.
     done: Vec<&'static str>,
@@ -31,16 +36,29 @@ pub(super) struct Record {
     begun: bool,
     /// Whether softland itself has answered.
     local: bool,
-    /// The upstream request under way: when it was sent, its status, and what it said where
-    /// whole contents are kept.
-    under_way: Option<(u64, Option<u16>, Option<Vec<u8>>)>,
+    under_way: Option<UnderWay>,
     counted: Option<Counted>,
+}
+
+/// The upstream request under way.
+#[derive(Debug)]
+struct UnderWay {
+    /// When it was sent.
+    at: u64,
+    status: Option<u16>,
+    /// The rung that it is: its answer may lead to another one.
+    rung: Option<Rung>,
+    /// What it said, where whole contents are kept.
+    content: Option<Vec<u8>>,
 }
 
 impl Record {
     pub(super) fn new(exchange: &Exchange, continues: Option<String>) -> Self {
+        let policy = exchange.run().policy();
         Self {
             turn: exchange.run().used().turns + 1,
+            turns_limit: policy.turns_limit,
+            observed: policy.observes(),
             continues,
             done: Vec::new(),
             begun: false,
@@ -58,9 +76,28 @@ impl Record {
     /// A request of a run, which may be its first.
     pub(super) fn begins(&self, opening: &Opening, run: &RunState) {
         let gate = &opening.asked.gate;
-        let now = gate.now();
-        if opening.metered || !gate.runs.begins(&run.id, now) {
+        if opening.metered {
             return;
+        }
+        if gate.runs.begins(&run.id, gate.now()) {
+            self.run_begins(opening, run);
+        }
+        // A retry goes on with its turn.
+        if gate.runs.turn_begins(&run.id, self.turn) {
+            let fields = TurnBegun { turns_limit: self.turns_limit };
+            self.tell(opening, &run.id, "turn_start", &fields);
+        }
+    }
+
+    fn run_begins(&self, opening: &Opening, run: &RunState) {
+        let gate = &opening.asked.gate;
+        let now = gate.now();
+        if self.observed {
+            gate.metrics.run_observed();
+        }
+        // Nobody went on with it for so long that its end may not have been told yet.
+        if let Some(old) = &self.continues {
+            gate.end_left(old);
         }
         let agent = opening.asked.parts.headers.get(http::header::USER_AGENT);
         let client = agent.and_then(|agent| agent.to_str().ok()).map(|agent| cut(agent, 200));
@@ -69,6 +106,8 @@ impl Record {
                 at: now,
                 run: run.id.clone(),
                 session: session(opening),
+                name: opening.identity.run.clone(),
+                observed: self.observed,
                 agent: opening.identity.agent.clone(),
                 continues: self.continues.clone(),
                 model: opening.model.clone(),
@@ -98,58 +137,67 @@ impl Record {
     ) -> Option<&'static str> {
         let gate = &opening.asked.gate;
         let mut to_response = None;
-        let (name, fields) = match event {
+        match event {
             Event::Signal(signal) => {
                 gate.metrics.signal(signal.signal.word());
-                let fields = json!({"signal": signal.signal, "evidence": signal.evidence});
-                ("signal", fields)
+                let fields = Signalled { evidence: &signal.evidence, signal: signal.signal };
+                self.tell(opening, run, "signal", &fields);
             }
             Event::Intervention { intervention, because, text } => {
                 let word = intervention.word();
-                gate.metrics.intervention(word);
+                if self.observed {
+                    gate.metrics.would(word, gate.runs.would(run, word));
+                } else {
+                    gate.metrics.intervention(word);
+                }
                 if self.begun {
                     to_response = Some(word);
                 } else {
                     self.done.push(word);
                 }
                 self.local |= matches!(word, "local_answer" | "stop");
-                let mut fields = json!({"intervention": word, "because": because});
-                if let (Some(text), Some(fields)) = (text, fields.as_object_mut()) {
-                    fields.insert("text".to_owned(), json!(text));
-                }
-                ("intervention", fields)
+                let (because, text) = (because.as_ref(), text.as_deref());
+                let observed = self.observed;
+                let fields = Intervened { because, intervention: word, observed, text };
+                self.tell(opening, run, "intervention", &fields);
             }
-            _ => return None,
-        };
-        self.tell(opening, run, name, &fields);
+            _ => {}
+        }
         to_response
     }
 
     /// A request beside the client's own has no money.
     pub(super) fn denied(&self, opening: &Opening, run: &str, why: &str) {
         opening.asked.gate.metrics.intervention("deny_spend");
-        let fields = json!({"intervention": "deny_spend", "because": null, "text": why});
+        let fields = Intervened {
+            because: None,
+            intervention: "deny_spend",
+            observed: self.observed,
+            text: Some(why),
+        };
         self.tell(opening, run, "intervention", &fields);
     }
 
-    fn tell(&self, opening: &Opening, run: &str, event: &'static str, fields: &Value) {
+    fn tell(&self, opening: &Opening, run: &str, event: &'static str, fields: &impl Serialize) {
         // What is only metered belongs to no run.
         if opening.metered {
             return;
         }
         let gate = &opening.asked.gate;
-        let (at, turn, run) = (gate.now(), self.turn, run.to_owned());
         gate.tell(|| {
-            let fields = fields.to_string();
+            let (at, turn, run) = (gate.now(), self.turn, run.to_owned());
+            // Every key is a text, so that it cannot fail.
+            let fields = serde_json::to_string(fields).unwrap_or_else(|_| "{}".to_owned());
             ledger::Record::Event(ledger::Event { at, run, turn, event, fields })
         });
     }
 
     /// A request goes upstream.
-    pub(super) fn sends(&mut self, opening: &Opening, body: &[u8]) {
+    pub(super) fn sends(&mut self, opening: &Opening, rung: Option<Rung>, body: &[u8]) {
         let gate = &opening.asked.gate;
         let full = opening.target.live.settings.ledger_full && gate.ledger.is_some();
-        self.under_way = Some((gate.now(), None, full.then(|| body.to_vec())));
+        let content = full.then(|| body.to_vec());
+        self.under_way = Some(UnderWay { at: gate.now(), status: None, rung, content });
     }
 
     /// Whether a request is with the upstream.
@@ -158,8 +206,8 @@ impl Record {
     }
 
     pub(super) fn status(&mut self, status: u16) {
-        if let Some((_, known, _)) = &mut self.under_way {
-            *known = Some(status);
+        if let Some(under_way) = &mut self.under_way {
+            under_way.status = Some(status);
         }
     }
 
@@ -171,17 +219,16 @@ impl Record {
     /// The request under way is over, and was billed so much.
     pub(super) fn billed(
         &mut self,
-        flow: (&Opening, &Exchange, &str),
+        (opening, run): (&Opening, &str),
         tokens: Tokens,
         cost: Option<NanoUsd>,
         remark: Option<&str>,
     ) {
-        let (opening, exchange, run) = flow;
         let gate = &opening.asked.gate;
         if let Some(cost) = cost {
             gate.metrics.spend(cost);
         }
-        let Some((at, status, content)) = self.under_way.take() else { return };
+        let Some(UnderWay { at, status, rung, content }) = self.under_way.take() else { return };
         let now = gate.now();
         let request = || ledger::Request {
             at,
@@ -192,7 +239,7 @@ impl Record {
             upstream: opening.target.origin.name().to_owned(),
             path: opening.target.path.path().to_owned(),
             model: Some(opening.model.clone()),
-            rung: exchange.rung().map(|rung| rung.word().to_owned()),
+            rung: rung.map(|rung| rung.word().to_owned()),
             status,
             input: tokens.input,
             output: tokens.output,
@@ -201,12 +248,39 @@ impl Record {
             cost,
             millis: now.saturating_sub(at),
             remark: remark
+                .or(opening.unheld.as_deref())
                 .or_else(|| opening.metered.then_some("metered: no tools"))
                 .map(str::to_owned),
             content,
         };
         gate.tell(|| ledger::Record::Request(request()));
     }
+}
+
+/// The ledger's fields of a turn's beginning; its number is every line's.
+#[derive(Serialize)]
+struct TurnBegun {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turns_limit: Option<u64>,
+}
+
+/// The ledger's fields of a signal.
+#[derive(Serialize)]
+struct Signalled<'a> {
+    evidence: &'a Evidence,
+    signal: SignalKind,
+}
+
+/// The ledger's fields of an intervention.
+#[derive(Serialize)]
+struct Intervened<'a> {
+    because: Option<&'a Because>,
+    intervention: &'a str,
+    /// It was not done: the policy only observes.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    observed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
 }
 
 /// What is to be kept when a request is over.
@@ -232,6 +306,13 @@ impl Keeping {
 impl Flow {
     /// The client's request is over: books, tells and keeps.
     pub(super) async fn close(&mut self, done: Option<Done>) {
+        let policy = self.exchange.run().policy();
+        let money = policy.cost_limit_usd.or(policy.session_cost_limit_usd).is_some();
+        if money && done.as_ref().is_some_and(|done| done.ended.is_some()) {
+            let gate = Arc::clone(&self.opening.asked.gate);
+            self.account.settle();
+            self.account.look_again(&gate).await;
+        }
         if let Some(keeping) = self.book(done) {
             keeping.keep().await;
         }
@@ -249,13 +330,16 @@ impl Flow {
         }
     }
 
-    fn book(&mut self, done: Option<Done>) -> Option<Keeping> {
+    fn book(&mut self, mut done: Option<Done>) -> Option<Keeping> {
         if self.closed {
             return None;
         }
         self.closed = true;
         self.account.settle();
         self.settle_record();
+        if let Some(done) = &mut done {
+            self.tell_what_is_left(done);
+        }
         let gate = Arc::clone(&self.opening.asked.gate);
         if let Some(done) = &done {
             let calls = done.calls.iter().filter(|call| call.admission.runs()).count() as u64;
@@ -269,24 +353,27 @@ impl Flow {
         Some(Keeping { gate, scope, changes, parent: self.parent_changes() })
     }
 
+    /// What the limits leave, this request's own money, tokens and time included.
+    fn tell_what_is_left(&self, done: &mut Done) {
+        let Some(ended) = &mut done.ended else { return };
+        let facts = self.account.facts(self.opening.asked.gate.now(), None);
+        ended.remaining = done.used.remaining(self.exchange.run().policy(), &facts);
+    }
+
     /// A request that failed is told of too.
     pub(super) fn settle_record(&mut self) {
         let (id, opening) = (self.account.state.id.clone(), &self.opening);
         let cost = self.account.is_priced().then_some(NanoUsd::ZERO);
-        self.record.billed((opening, &self.exchange, &id), Tokens::default(), cost, None);
+        self.record.billed((opening, &id), Tokens::default(), cost, None);
     }
 
     fn told_of_run(&self, done: Option<&Done>) {
         let gate = &self.opening.asked.gate;
         let id = &self.account.state.id;
-        let used = done.map_or_else(|| self.exchange.run().used().clone(), with_calls);
-        let request = OpenRun {
-            last: gate.now(),
-            turns: used.turns,
-            calls: used.calls,
-            tokens: self.account.used(),
-            cost: self.account.cost(),
-        };
+        let used = done.map_or_else(|| self.exchange.run().used(), |done| &done.used);
+        let calls = used.calls + done.map_or(0, |done| calls_to_run(done).count() as u64);
+        let spent = (self.account.used(), self.account.cost());
+        let request = OpenRun::request(gate.now(), (used.turns, calls), spent.0, spent.1);
         gate.runs.goes_on(id, &request);
         let Some((done, ended)) = done.and_then(|done| Some((done, done.ended.as_ref()?))) else {
             return;
@@ -337,7 +424,7 @@ impl Flow {
         let turn = Answered { before: outline.here, calls: Outline::calls_of(&ids) };
         let found_by_content = self.opening.identity.session.is_none();
         Changes {
-            used: Some(with_calls(&done)),
+            used: Some(with_calls(&mut done)),
             pins: done.records,
             tails: done.tail.into_iter().collect(),
             results: done.seen,
@@ -397,7 +484,7 @@ pub(crate) fn ends(
         local,
         answer,
         turns: open.turns,
-        tool_calls: open.calls,
+        tool_calls: Some(open.calls),
         input: tokens.input,
         output: tokens.output,
         cache_read: tokens.cache_read,
@@ -407,13 +494,17 @@ pub(crate) fn ends(
 }
 
 /// What a run has used when its newest calls are run, which its next history will show.
-fn with_calls(done: &Done) -> Used {
-    let mut used = done.used.clone();
-    for call in done.calls.iter().filter(|call| call.admission == Admission::Run) {
+fn with_calls(done: &mut Done) -> Used {
+    let mut used = std::mem::take(&mut done.used);
+    for call in calls_to_run(done) {
         used.calls += 1;
         *used.by_tool.entry(call.name.clone()).or_default() += 1;
     }
     used
+}
+
+fn calls_to_run(done: &Done) -> impl Iterator<Item = &Pending> {
+    done.calls.iter().filter(|call| call.admission == Admission::Run)
 }
 
 fn session(opening: &Opening) -> String {

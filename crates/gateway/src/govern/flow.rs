@@ -10,7 +10,7 @@ use http::{HeaderMap, StatusCode};
 use softland_session::core::{Digest, Failure, Phase};
 use softland_session::wire::Tokens;
 use softland_session::wire::anthropic::respond;
-use softland_session::{Done, Event, Exchange, Out, Step};
+use softland_session::{Done, Event, Exchange, Out, Step, Unfinished};
 use tokio::time::{Instant, sleep_until};
 
 use super::account::Account;
@@ -22,8 +22,10 @@ use crate::upstream::{Response, UpstreamError};
 
 /// Pieces that the client's connection may be behind.
 const AHEAD: usize = 16;
-/// What the ledger says of a request whose client left before anything came back.
-const UNANSWERED: &str = "estimated: the client left before the provider said what it costs";
+/// What the ledger says of requests that were cut or given up before they had said what they cost.
+const LEFT: &str = "estimated: the client left before the provider said what it costs";
+const EXPIRED: &str = "estimated: given up when the run's time was over";
+const BROKEN: &str = "estimated: the response broke off";
 /// How long a stream is silent before it gets a sign of life.
 const SILENCE: Duration = Duration::from_secs(10);
 
@@ -109,8 +111,6 @@ impl Flow {
     /// The response to the client.
     pub(crate) async fn respond(mut self: Box<Self>) -> http::Response<Body> {
         self.record.begins(&self.opening, &self.account.state);
-        self.tell();
-        self.record.decided();
         loop {
             match self.exchange.step() {
                 Step::Done(done) => return self.answer(*done).await,
@@ -120,6 +120,8 @@ impl Flow {
                         self.close(None).await;
                         return *response;
                     }
+                    // What was not sent is not told of yet: it may lead to something else.
+                    Sent::Taken if self.sent == 0 => {}
                     Sent::Taken => self.tell(),
                 },
             }
@@ -155,19 +157,23 @@ impl Flow {
 
     /// A response that goes on while it is read, in a task of its own: what the session holds back
     /// is not the client's connection to wait for.
-    fn stream(self: Box<Self>, upstream: Response) -> http::Response<Body> {
+    fn stream(self: Box<Self>, mut upstream: Response) -> http::Response<Body> {
         let (sender, body) = Body::channel(AHEAD);
         let mut response = http::Response::new(body);
         *response.status_mut() = upstream.status;
-        *response.headers_mut() = head::of(&self, &upstream.headers);
-        tokio::spawn(self.relay(upstream, sender));
+        // Nobody asks for them again: they are not kept for as long as the stream.
+        let headers = std::mem::take(&mut upstream.headers);
+        *response.headers_mut() = head::of(&self, &headers);
+        let flows = self.opening.asked.gate.flows.clone();
+        flows.spawn(self.relay(upstream, sender));
         response
     }
 
+    /// What comes at its end is in boxes, so that an open stream has no room for it.
     async fn relay(mut self: Box<Self>, mut upstream: Response, client: Sender) {
         loop {
             match self.pump(upstream, &client).await {
-                Pumped::Gone => return self.gone().await,
+                Pumped::Gone => return Box::pin(self.gone()).await,
                 // What came has gone on as it was.
                 Pumped::Ended if self.observes() => self.out.bytes.clear(),
                 Pumped::Ended => {}
@@ -176,24 +182,24 @@ impl Flow {
                 self.tell();
                 // The end is looked at as a whole.
                 if !self.exchange.is_done() && self.flush(&client).await.is_err() {
-                    return self.gone().await;
+                    return Box::pin(self.gone()).await;
                 }
                 match self.exchange.step() {
                     Step::Done(done) => {
                         self.tell();
                         if self.observes() {
-                            return self.end_observed(*done, client).await;
+                            return Box::pin(self.end_observed(*done, client)).await;
                         }
                         self.end_stream_broken();
                         // Kept first: who has read the end may ask again at once.
-                        self.close(Some(*done)).await;
+                        Box::pin(self.close(Some(*done))).await;
                         let flushed = self.flush(&client).await;
                         return if flushed.is_ok() {
                             client.finish()
                         };
                     }
                     Step::Send(body) => match self.send_alive(body, &client).await {
-                        None => return self.gone().await,
+                        None => return Box::pin(self.gone()).await,
                         Some(Sent::Streams(next)) => break next,
                         Some(Sent::Taken | Sent::Passes(_)) => {}
                     },
@@ -236,7 +242,7 @@ impl Flow {
                 biased;
                 () = client.closed() => return Pumped::Gone,
                 () = until(deadline) => {
-                    self.expire();
+                    self.expire(0);
                     return Pumped::Ended;
                 }
                 // What is held is not heard.
@@ -313,7 +319,11 @@ impl Flow {
         let Err(unfinished) = self.exchange.finish(&mut self.out) else { return };
         // What it reports of itself is of its beginning.
         self.out.events.retain(|event| !matches!(event, Event::Usage(_)));
-        self.bill(so_far);
+        match unfinished {
+            // The provider says itself that it failed.
+            Unfinished::Error { .. } if so_far == Tokens::default() => self.bill(so_far),
+            _ => self.bill_unfinished(so_far, 0, BROKEN),
+        }
         self.broken = match (unfinished, error) {
             (_, Some(error)) => Some(error.to_string()),
             (unfinished, None) => Some(unfinished.to_string()),
@@ -323,13 +333,15 @@ impl Flow {
 
     /// The response under way is given up: what came of it is paid.
     fn fail(&mut self, broken: Option<String>) {
-        self.bill(self.exchange.so_far());
+        self.bill_unfinished(self.exchange.so_far(), 0, BROKEN);
         self.broken = broken;
         self.exchange.fail(Failure::Provider, &mut self.out);
     }
 
-    fn expire(&mut self) {
-        self.bill(self.exchange.so_far());
+    /// The run's time is over, and the request under way is given up; `received`: bytes of a body
+    /// that nobody has read.
+    fn expire(&mut self, received: u64) {
+        self.bill_unfinished(self.exchange.so_far(), received, EXPIRED);
         let run = self.exchange.run();
         let (policy, open) = (run.policy(), *run.phase() == Phase::Open);
         let now = self.opening.asked.gate.now();
@@ -385,8 +397,27 @@ impl Flow {
     /// An upstream request has cost this much.
     fn bill(&mut self, tokens: Tokens) {
         let cost = self.account.add(tokens);
-        let flow = (&self.opening, &self.exchange, self.account.state.id.as_str());
-        self.record.billed(flow, tokens, cost, None);
+        let run = self.account.state.id.as_str();
+        self.record.billed((&self.opening, run), tokens, cost, None);
+    }
+
+    /// One that was cut or given up is paid for what came of it; where nothing says what it costs,
+    /// that it was read is paid, and one token for four of the bytes `received`.
+    fn bill_unfinished(&mut self, so_far: Tokens, received: u64, why: &str) {
+        let unsaid = so_far == Tokens::default() && self.record.is_under_way();
+        let cost = match unsaid {
+            true => self.account.unanswered(received / 4),
+            false => self.account.add(so_far),
+        };
+        let run = self.account.state.id.as_str();
+        self.record.billed((&self.opening, run), so_far, cost, Some(why));
+    }
+
+    /// What the client's request led to is not done: none is sent.
+    fn unsay(&mut self) {
+        if self.sent == 0 {
+            self.out.events.retain(|event| !matches!(event, Event::Intervention { .. }));
+        }
     }
 
     async fn flush(&mut self, client: &Sender) -> Result<(), crate::body::Gone> {
@@ -416,15 +447,9 @@ impl Flow {
     }
 
     fn give_up(&mut self) -> Option<Done> {
+        self.unsay();
         self.tell();
-        let so_far = self.exchange.so_far();
-        if so_far == Tokens::default() && self.record.is_under_way() {
-            let cost = self.account.unanswered();
-            let flow = (&self.opening, &self.exchange, self.account.state.id.as_str());
-            self.record.billed(flow, so_far, cost, Some(UNANSWERED));
-        } else {
-            self.bill(so_far);
-        }
+        self.bill_unfinished(self.exchange.so_far(), 0, LEFT);
         self.exchange.fail(Failure::Cancelled, &mut self.out);
         self.tell();
         match self.exchange.step() {

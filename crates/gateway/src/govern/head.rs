@@ -28,13 +28,18 @@ pub(super) fn of(flow: &Flow, upstream: &HeaderMap) -> HeaderMap {
 
 /// Adds what softland has to say (contract §8).
 pub(super) fn add(flow: &Flow, headers: &mut HeaderMap) {
-    if let Ok(run) = HeaderValue::from_str(&flow.account.state.id) {
+    // What is only metered belongs to no run.
+    if !flow.opening.metered
+        && let Ok(run) = HeaderValue::from_str(&flow.account.state.id)
+    {
         headers.insert(RUN, run);
     }
     let run = flow.exchange.run();
     let done = flow.record.done_to_request();
     let counts = done.contains(&"countdown") || done.contains(&"warn");
     let phase = match run.phase() {
+        // Whatever would have been said to the model: it was not.
+        _ if run.policy().observes() => "silent",
         Phase::Open if counts => "countdown",
         Phase::Open => "silent",
         Phase::Landing { .. } | Phase::Late { .. } | Phase::Stopping { .. } => "landing",

@@ -34,6 +34,9 @@ pub(crate) struct Opening {
     /// Without tools it is metered only.
     pub(super) metered: bool,
     pub(super) model: String,
+    /// Why this request's money is not held, where it is sent all the same: its policy has no
+    /// limit of money, or says `on_store_loss = "open"`.
+    pub(super) unheld: Option<String>,
 }
 
 type Answer = Box<Response<Body>>;
@@ -60,7 +63,8 @@ impl Opening {
         }
         let target = Target { origin: Arc::clone(&chosen.origin), ..target.clone() };
         let asked = Arc::clone(asked);
-        Ok(Self { asked, target, outline, identity, chosen, place, metered, model })
+        let unheld = None;
+        Ok(Self { asked, target, outline, identity, chosen, place, metered, model, unheld })
     }
 
     fn context(&self) -> Context {
@@ -74,7 +78,7 @@ impl Opening {
         context
     }
 
-    fn opened<'a>(&self, request: &'a Request<'a>) -> Opened<'a> {
+    fn opened<'a>(&'a self, request: &'a Request<'a>) -> Opened<'a> {
         let remembered = if self.metered {
             Default::default()
         } else {
@@ -90,7 +94,7 @@ impl Opening {
     }
 
     /// Reserves what the request may cost, and decides what is sent.
-    pub(crate) async fn begin(self, request: &Request<'_>) -> Result<Box<Flow>, Answer> {
+    pub(crate) async fn begin(mut self, request: &Request<'_>) -> Result<Box<Flow>, Answer> {
         let gate = Arc::clone(&self.asked.gate);
         let opened = self.opened(request);
         let run = opened.here().map_or(Digest::EMPTY, |here| here.run);
@@ -106,27 +110,68 @@ impl Opening {
         if !account.is_priced() && limits_money(&policy, &self.place) {
             return Err(Box::new(unpriced(&self.model)));
         }
+        if let Some(why) = &self.place.lost
+            && self.insists_on_money(&policy)
+        {
+            // What it was told may be of an account that is not the run's.
+            return Err(Box::new(store_lost(why)));
+        }
         // No answer follows one that is only metered: nothing is held back for it.
         let (explores, loud) = (!self.metered, Some(&self.asked.loud));
+        let mut unheld = None;
         let leased = account.reserve(&gate, request, &policy, explores, loud).await;
         let (short, output_limit, leased) = match leased {
             Leased::Granted(limit) => (None, limit, true),
             Leased::Short(short) => (Some(short), None, false),
-            Leased::Lost(why) if policy.on_store_loss == OnStoreLoss::Open => {
-                tracing::error!(%why, "goes on without its account, as on_store_loss says");
+            Leased::Lost(why) if self.insists_on_money(&policy) => {
+                return Err(Box::new(store_lost(&why)));
+            }
+            Leased::Lost(why) => {
+                unheld = Some(self.goes_unheld(&policy, &why));
                 (None, None, true)
             }
-            Leased::Lost(why) => return Err(Box::new(store_lost(&why))),
         };
-        let mut facts = account.facts(request, now, short.as_ref());
+        let mut facts = account.facts(now, short.as_ref());
         facts.stale = self.vain(&account.state);
         if self.metered {
             facts.reserve_input_cost = NanoUsd::ZERO;
         }
         let mut out = Out::quiet();
         let exchange = opened.begin(&facts, &mut out);
+        self.count_repinned(&run, exchange.run().used().turns);
+        self.unheld = unheld;
+        // Read, and not to be held for as long as a stream.
+        self.place.kept = Arc::default();
         let money = (output_limit, leased);
         Ok(Box::new(Flow::new(self, exchange, out, account, run, money, continues)))
+    }
+
+    /// The run's turns were answered before, and nothing is known of them here: lines are made by
+    /// the current policy, and what stood behind a turn (`governing.md` §1) is not sent again.
+    fn count_repinned(&self, run: &Digest, turns: u64) {
+        if self.metered || turns == 0 || self.place.kept.pins.contains_key(run) {
+            return;
+        }
+        self.asked.gate.metrics.event("repinned");
+        tracing::info!(id = %self.target.id, turns, "the store knows nothing of this run's turns");
+    }
+
+    /// Whether a store that is away refuses it: under a limit of money, unless the policy says
+    /// otherwise.
+    pub(super) fn insists_on_money(&self, policy: &Policy) -> bool {
+        limits_money(policy, &self.place) && policy.on_store_loss == OnStoreLoss::Closed
+    }
+
+    /// It is sent although nobody can say what its account has left. Returns what the ledger says.
+    pub(super) fn goes_unheld(&self, policy: &Policy, why: &str) -> String {
+        self.asked.gate.metrics.event("accounts_lost");
+        let id = &self.target.id;
+        if limits_money(policy, &self.place) {
+            tracing::error!(%id, why, "its cost limit is not held, as on_store_loss says");
+            return format!("its cost limit was not held (on_store_loss = \"open\"): {why}");
+        }
+        tracing::warn!(%id, why, "not counted in its accounts");
+        format!("not counted in its accounts: {why}")
     }
 
     /// The state of the run now, and the name of the run that it goes on from after a long pause.

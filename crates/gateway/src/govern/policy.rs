@@ -47,14 +47,21 @@ pub(super) fn choose(
 /// limits.
 fn unknown(live: &Live, name: &str) -> Response<Body> {
     let own = live.settings.policies.keys().map(String::as_str);
-    let names: Vec<&str> = own.chain(Policy::NAMES).collect();
-    let hint = match nearest(name, names.iter().copied()) {
-        Some(near) => format!("; did you mean `{near}`?"),
-        None => format!("; known are {}", names.join(", ")),
-    };
+    let hint = hint(&own.collect::<Vec<_>>(), name);
     let message = format!("x-softland-policy names no policy of this gateway{hint}");
     let answer = errors::anthropic(StatusCode::BAD_REQUEST, "invalid_request_error", &message);
     errors::without_retry(answer)
+}
+
+/// The name that was meant, or those that there are: each once, also where flags have put the
+/// built-in ones among the gateway's own.
+fn hint(own: &[&str], name: &str) -> String {
+    let built_in = Policy::NAMES.into_iter().filter(|name| !own.contains(name));
+    let names: Vec<&str> = own.iter().copied().chain(built_in).collect();
+    match nearest(name, names.iter().copied()) {
+        Some(near) => format!("; did you mean `{near}`?"),
+        None => format!("; known are {}", names.join(", ")),
+    }
 }
 
 /// What holds for a request without tools: its money, and nothing else. At a limit it is
@@ -68,5 +75,20 @@ pub(super) fn metered(policy: &Policy) -> Policy {
         countdown: Countdown::Off,
         landing: Landing::Stop,
         ..Policy::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_policy_is_named_once() {
+        let built_in = "; known are default, coding, specialist";
+        assert_eq!(hint(&[], "nope"), built_in);
+        assert_eq!(hint(&["default", "coding", "specialist"], "nope"), built_in);
+        let mixed = "; known are coding, strict, default, specialist";
+        assert_eq!(hint(&["coding", "strict"], "nope"), mixed);
+        assert_eq!(hint(&["strict"], "stric"), "; did you mean `strict`?");
     }
 }

@@ -1,5 +1,6 @@
 //! Which conversation a request belongs to, and what is kept of it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use softland_session::core::Digest;
@@ -22,6 +23,8 @@ pub(super) struct Place {
     pub(super) session: Session,
     /// For a sub-agent: its parent's conversation.
     pub(super) parent: Option<(String, Arc<Scope>)>,
+    /// Why the store could not be asked, if it could not.
+    pub(super) lost: Option<String>,
 }
 
 /// What shares money.
@@ -35,71 +38,30 @@ pub(super) enum Session {
 
 impl Place {
     /// Finds the conversation. A store that is away is as good as an empty one here: lines are
-    /// then made by the current policy.
+    /// then made by the current policy. Whether money can then be held is for others to say.
     pub(super) async fn find(gate: &Gate, identity: &Identity, outline: &Outline) -> Self {
         let session = match &identity.session {
             Some(name) => Session::Named(name.text().to_owned()),
             None => Session::Alone,
         };
-        let parent = Self::parent(gate, identity).await;
+        let mut asked = Asking { gate, lost: None };
+        let parent = asked.parent(identity).await;
         let (scope, forked, fresh) = match identity.scope() {
             Some(scope) => (scope, None, false),
-            None => Self::by_content(gate, outline).await,
+            None => asked.by_content(outline).await,
         };
-        let kept = if fresh { Arc::default() } else { recall(gate, &scope).await };
-        Self { scope, kept, forked, session, parent }
-    }
-
-    /// A conversation without a name is known by the turns that were answered in it.
-    async fn by_content(
-        gate: &Gate,
-        outline: &Outline,
-    ) -> (String, Option<(Digest, RunState)>, bool) {
-        let found = match gate.store.find(&outline.answered, outline.here).await {
-            Ok(found) => found,
-            Err(error) => {
-                lost(gate, &error);
-                None
-            }
-        };
-        match found {
-            None => (gate.names.conversation(), None, true),
-            Some(found) if !found.fork => (found.scope, None, false),
-            Some(found) => {
-                let scope = gate.names.conversation();
-                let kept = recall(gate, &found.scope).await;
-                let changes = Changes {
-                    pins: kept.pins.clone(),
-                    tails: kept.tails.clone().into_iter().collect(),
-                    results: kept.results.clone().into_iter().collect(),
-                    first: kept.first,
-                    tools: kept.tools,
-                    ..Changes::default()
-                };
-                if let Err(error) = gate.store.keep(&scope, changes).await {
-                    lost(gate, &error);
-                }
-                (scope, Some((found.run, found.then)), false)
-            }
-        }
-    }
-
-    /// The conversation of a sub-agent's parent: the session's own agent.
-    async fn parent(gate: &Gate, identity: &Identity) -> Option<(String, Arc<Scope>)> {
-        identity.agent.as_ref()?;
-        let own = Identity { agent: None, ..identity.clone() };
-        let scope = own.scope()?;
-        let kept = recall(gate, &scope).await;
-        Some((scope, kept))
+        let kept = if fresh { Arc::default() } else { asked.recall(&scope).await };
+        Self { scope, kept, forked, session, parent, lost: asked.lost }
     }
 
     /// What the session is taught of the past. A history whose first message has changed was
     /// compacted (`governing.md` §7): what was counted before goes on counting.
-    pub(super) fn remembered(&self, identity: &Identity, outline: &Outline) -> Remembered {
+    pub(super) fn remembered(&self, identity: &Identity, outline: &Outline) -> Remembered<'_> {
         Remembered {
-            tails: self.kept.tails.clone(),
-            results: self.kept.results.clone(),
+            tails: Cow::Borrowed(&self.kept.tails),
+            results: Cow::Borrowed(&self.kept.results),
             carried: self.compacted(identity, outline).then(|| self.kept.used.clone()),
+            named: identity.run.as_ref().map(|_| self.kept.runs.keys().copied().collect()),
         }
     }
 
@@ -124,13 +86,70 @@ impl Place {
     }
 }
 
-async fn recall(gate: &Gate, scope: &str) -> Arc<Scope> {
-    match gate.store.recall(scope).await {
-        Ok(kept) => kept,
-        Err(error) => {
-            lost(gate, &error);
-            Arc::default()
+/// The store, asked for one request.
+struct Asking<'a> {
+    gate: &'a Gate,
+    /// Why it did not answer, if it once did not.
+    lost: Option<String>,
+}
+
+impl Asking<'_> {
+    /// A conversation without a name is known by the turns that were answered in it.
+    async fn by_content(
+        &mut self,
+        outline: &Outline,
+    ) -> (String, Option<(Digest, RunState)>, bool) {
+        let found = match self.gate.store.find(&outline.answered, outline.here).await {
+            Ok(found) => found,
+            Err(error) => {
+                self.lost(&error);
+                None
+            }
+        };
+        match found {
+            None => (self.gate.names.conversation(), None, true),
+            Some(found) if !found.fork => (found.scope, None, false),
+            Some(found) => {
+                let scope = self.gate.names.conversation();
+                let kept = self.recall(&found.scope).await;
+                let changes = Changes {
+                    pins: kept.pins.clone(),
+                    tails: kept.tails.clone().into_iter().collect(),
+                    results: kept.results.clone().into_iter().collect(),
+                    first: kept.first,
+                    tools: kept.tools,
+                    ..Changes::default()
+                };
+                if let Err(error) = self.gate.store.keep(&scope, changes).await {
+                    self.lost(&error);
+                }
+                (scope, Some((found.run, found.then)), false)
+            }
         }
+    }
+
+    /// The conversation of a sub-agent's parent: the session's own agent.
+    async fn parent(&mut self, identity: &Identity) -> Option<(String, Arc<Scope>)> {
+        identity.agent.as_ref()?;
+        let own = Identity { agent: None, ..identity.clone() };
+        let scope = own.scope()?;
+        let kept = self.recall(&scope).await;
+        Some((scope, kept))
+    }
+
+    async fn recall(&mut self, scope: &str) -> Arc<Scope> {
+        match self.gate.store.recall(scope).await {
+            Ok(kept) => kept,
+            Err(error) => {
+                self.lost(&error);
+                Arc::default()
+            }
+        }
+    }
+
+    fn lost(&mut self, error: &crate::store::StoreError) {
+        lost(self.gate, error);
+        self.lost = Some(error.to_string());
     }
 }
 

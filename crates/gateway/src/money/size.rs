@@ -11,6 +11,7 @@
 
 mod pdf;
 
+use memchr::memmem;
 use softland_session::wire::anthropic::{
     BlockKind, Content, Request, RequestBlock, ResultContent, Tool, ToolResult,
 };
@@ -167,11 +168,16 @@ fn text(cursor: &mut Cursor<'_>) -> Result<String, Error> {
 /// What a request may write to the cache. It is read off the whole body, so that a tool's
 /// argument of `"1h"` makes a request look dearer, and no mark is missed.
 pub(crate) fn writes(request: &Request<'_>) -> Writes {
-    if !request.text.contains("cache_control") {
+    if !has(request, "cache_control") {
         Writes::Nothing
-    } else if request.text.contains("\"1h\"") {
+    } else if has(request, "\"1h\"") {
         Writes::Hour
     } else {
         Writes::Minutes
     }
+}
+
+/// Whether these words are anywhere in a request. The whole of a long history is looked through.
+pub(crate) fn has(request: &Request<'_>, words: &str) -> bool {
+    memmem::find(request.text.as_bytes(), words.as_bytes()).is_some()
 }

@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::StatusCode;
+use http::{Request, StatusCode};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -15,9 +15,12 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
+use super::Door;
 use super::request::answer;
+use crate::detach;
 use crate::gate::Gate;
 
+mod framing;
 mod timed;
 
 pub(crate) use timed::Pulse;
@@ -31,7 +34,10 @@ const HEAD_BYTES: usize = 64 << 10;
 const IDLE: Duration = Duration::from_secs(75);
 /// How long a client may leave what is sent to it unread: an upstream waits behind it.
 const STALL: Duration = Duration::from_secs(300);
-/// For the last words to a client that is too slow.
+/// What a client is told whose request could be taken for two.
+const TWO_FRAMINGS: &str = "a request must say once and plainly where it ends: with one \
+                            content-length, or with transfer-encoding: chunked";
+/// For the last words to a client whose connection ends.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Serves a connection to its end, or until it is told to end: `soon` after the request under way,
@@ -39,7 +45,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 pub(super) async fn serve(
     gate: &Arc<Gate>,
     stream: TcpStream,
-    local: SocketAddr,
+    (local, door): (SocketAddr, Door),
     soon: CancellationToken,
     now: CancellationToken,
 ) {
@@ -56,8 +62,12 @@ pub(super) async fn serve(
     let stream = Timed::new(stream, Arc::clone(&pulse), times);
     let service = service_fn(|request| {
         pulse.busy();
+        let (mut head, body) = Request::into_parts(request);
+        detach::request(&mut head);
+        let request = Request::from_parts(head, body);
         // In a box, so that a connection has room for a request only while it answers one.
-        let answered = Box::pin(answer(Arc::clone(gate), Arc::clone(&pulse), local, request));
+        let answered =
+            Box::pin(answer(Arc::clone(gate), Arc::clone(&pulse), (local, door), request));
         async { Ok::<_, Infallible>(answered.await) }
     });
     let mut builder = http1::Builder::new();
@@ -81,19 +91,24 @@ pub(super) async fn serve(
         let stream = connection.into_parts().io.into_inner();
         if stream.late() == Some(Late::Head) {
             gate.metrics.event("slow_head");
-            say(stream.into_inner(), StatusCode::REQUEST_TIMEOUT, "request head").await;
+            let what = "the request head was not there in time";
+            say(stream.into_inner(), StatusCode::REQUEST_TIMEOUT, what).await;
+        } else if stream.is_ambiguous() {
+            gate.metrics.event("two_framings");
+            say(stream.into_inner(), StatusCode::BAD_REQUEST, TWO_FRAMINGS).await;
         }
     }
 }
 
-/// Tells a client that was too slow, in words that both protocols' SDKs read.
-async fn say(mut stream: TcpStream, status: StatusCode, what: &str) {
-    let message = format!("the {what} was not there in time");
-    let words = raw(status, "invalid_request_error", &message);
-    // Who is that slow may not read either.
+/// Tells a client why its connection ends, in words that both protocols' SDKs read.
+async fn say(mut stream: TcpStream, status: StatusCode, message: &str) {
+    let words = raw(status, "invalid_request_error", message);
+    // Who is slow may not read either; who is not gets the words before the connection is gone,
+    // which it would be at once if something it sent were left unread.
     let said = tokio::time::timeout(LAST_WORDS, async {
         stream.write_all(words.as_bytes()).await?;
-        stream.shutdown().await
+        stream.shutdown().await?;
+        tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
     });
     let _ = said.await;
 }

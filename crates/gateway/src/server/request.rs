@@ -9,6 +9,7 @@ use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use tokio::sync::Notify;
 
+use super::Door;
 use super::connection::Pulse;
 use crate::body::{self, Body, ReadBody};
 use crate::errors::{self, Refusal};
@@ -20,16 +21,16 @@ use crate::pass;
 use crate::route::{self, Route, Target, Way};
 use crate::settings::Protocol;
 
-/// Answers one request that came over a connection to `local`.
+/// Answers one request that came over a connection to an address, by a door.
 pub(super) async fn answer(
     gate: Arc<Gate>,
     pulse: Arc<Pulse>,
-    local: SocketAddr,
+    at: (SocketAddr, Door),
     request: Request<Incoming>,
 ) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let mut ticket = Box::new(Ticket::new(&gate, pulse, &parts.method, &parts.uri));
-    let mut response = match handle(&gate, local, parts, body, &mut ticket).await {
+    let mut response = match handle(&gate, at, parts, body, &mut ticket).await {
         Ok(response) => response,
         Err(refusal) => {
             tracing::debug!(id = %ticket.id, status = %refusal.status, "{}", refusal.message);
@@ -44,7 +45,7 @@ pub(super) async fn answer(
 
 async fn handle(
     gate: &Arc<Gate>,
-    local: SocketAddr,
+    (local, door): (SocketAddr, Door),
     parts: Parts,
     body: Incoming,
     ticket: &mut Ticket,
@@ -61,7 +62,11 @@ async fn handle(
     match way? {
         Way::Health => own(&parts.method, "health", ticket, gate, || text("ok\n")),
         Way::Ready => own(&parts.method, "ready", ticket, gate, || readiness(gate)),
-        Way::Metrics => own(&parts.method, "metrics", ticket, gate, || numbers(gate)),
+        Way::Metrics => {
+            live.guard.may_look(&parts.headers, door)?;
+            own(&parts.method, "metrics", ticket, gate, || numbers(gate))
+        }
+        Way::Provider { .. } if door == Door::Admin => Err(no_provider(protocol)),
         Way::Provider { origin, protocol, route, path } => {
             ticket.goes(route.word(), origin.label());
             let (id, began) = (ticket.id, ticket.began);
@@ -159,10 +164,18 @@ fn readiness(gate: &Gate) -> Response<Body> {
 }
 
 fn numbers(gate: &Gate) -> Response<Body> {
+    if let Some(ledger) = &gate.ledger {
+        gate.metrics.ledger(ledger.lost(), ledger.waiting());
+    }
     let mut response = Response::new(Body::full(gate.metrics.text()));
     let kind = HeaderValue::from_static(metrics::CONTENT_TYPE);
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response
+}
+
+fn no_provider(protocol: Protocol) -> Refusal {
+    let what = "no provider is asked at this address: it serves /healthz, /readyz and /metrics";
+    Refusal::new(StatusCode::NOT_FOUND, protocol, what)
 }
 
 fn text(text: &'static str) -> Response<Body> {

@@ -1,24 +1,27 @@
-//! A store in this process: lost with it, shared with nobody.
+//! A store in this process: lost with it, shared with nobody, and bounded in number and in bytes.
+//!
+//! What it may forget is what was idle longest. It holds conversations in a compact form
+//! ([`Kept`]) and makes a [`Scope`] of one when it is asked.
 
-use std::collections::{BTreeMap, HashMap};
+mod kept;
+
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use softland_session::Answered;
 use softland_session::core::Digest;
 
-use super::{Changes, Found, RunState, Scope, Store, StoreError};
+use super::{Changes, Found, Scope, Store, StoreError};
+use kept::{Kept, Policies, Run};
 
-/// Conversations that are kept; beyond it the one that was idle longest is forgotten.
+/// Conversations that are kept.
 const SCOPES: usize = 4096;
-/// Turns by which conversations are found.
-const TURNS: usize = 32_768;
-/// Runs of one conversation.
-const RUNS: usize = 64;
-/// Tails of one conversation.
-const TAILS: usize = 256;
-/// First sights of one conversation.
-const RESULTS: usize = 4096;
+/// Bytes of all conversations that are kept.
+const BYTES: usize = 32 << 20;
+/// Turns by which conversations are found: as many as a table of 32,768 places takes without
+/// growing to twice its size. One is about 300 bytes.
+const TURNS: usize = 28_000;
 
 /// A store in memory.
 #[derive(Debug, Default)]
@@ -28,17 +31,21 @@ pub(crate) struct MemoryStore {
 
 #[derive(Debug, Default)]
 struct Held {
-    scopes: HashMap<String, (u64, Arc<Scope>)>,
+    scopes: HashMap<Arc<str>, (u64, Box<Kept>)>,
     turns: HashMap<Answered, (u64, Turn)>,
+    policies: Policies,
+    /// Of the conversations.
+    bytes: usize,
     /// Counts uses, so that the oldest can be told.
     clock: u64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Turn {
-    scope: String,
+    scope: Arc<str>,
     run: Digest,
-    then: RunState,
+    /// As it was then: shared with the conversation until that goes on.
+    then: Arc<Run>,
     /// The first history that went on from here.
     child: Option<Digest>,
     /// Several conversations answered so, and none of them can be told by it.
@@ -49,8 +56,7 @@ struct Turn {
 impl Store for MemoryStore {
     async fn find(&self, turns: &[Answered], here: Digest) -> Result<Option<Found>, StoreError> {
         let mut held = self.lock();
-        held.clock += 1;
-        let clock = held.clock;
+        let clock = held.tick();
         for turn in turns.iter().rev() {
             let Some((used, known)) = held.turns.get_mut(turn) else { continue };
             if known.shared {
@@ -59,7 +65,7 @@ impl Store for MemoryStore {
             *used = clock;
             let fork = known.child.is_some_and(|child| child != here);
             known.child.get_or_insert(here);
-            let Turn { scope, run, then, .. } = known.clone();
+            let (scope, run, then) = (known.scope.to_string(), known.run, known.then.state());
             return Ok(Some(Found { scope, fork, then, run }));
         }
         Ok(None)
@@ -67,33 +73,15 @@ impl Store for MemoryStore {
 
     async fn recall(&self, scope: &str) -> Result<Arc<Scope>, StoreError> {
         let mut held = self.lock();
-        held.clock += 1;
-        let clock = held.clock;
-        Ok(held.scopes.get_mut(scope).map_or_else(Arc::default, |(used, scope)| {
+        let clock = held.tick();
+        Ok(held.scopes.get_mut(scope).map_or_else(Arc::default, |(used, kept)| {
             *used = clock;
-            Arc::clone(scope)
+            Arc::new(kept.scope())
         }))
     }
 
     async fn keep(&self, name: &str, changes: Changes) -> Result<(), StoreError> {
-        let mut held = self.lock();
-        held.clock += 1;
-        let clock = held.clock;
-        let turn = changes.turn.zip(changes.run.clone());
-        let (used, scope) = held.scopes.entry(name.to_owned()).or_default();
-        *used = clock;
-        let scope = Arc::make_mut(scope);
-        let then = apply(scope, changes);
-        if let (Some((turn, (run, _))), Some(then)) = (turn, then) {
-            let before = held.turns.get(&turn).map(|(_, known)| known);
-            let child = before.and_then(|known| known.child);
-            // Strangers who ask the same and are told the same do not become one.
-            let shared = before.is_some_and(|known| known.shared || known.scope != name);
-            let known = Turn { scope: name.to_owned(), run, then, child, shared };
-            held.turns.insert(turn, (clock, known));
-        }
-        shrink(&mut held.scopes, SCOPES);
-        shrink(&mut held.turns, TURNS);
+        self.lock().keep(name, changes);
         Ok(())
     }
 }
@@ -103,70 +91,62 @@ impl MemoryStore {
         // What a panicking thread left is still a set of whole entries.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// How many conversations and turns there are, and the conversations' bytes.
+    #[cfg(test)]
+    pub(super) fn sizes(&self) -> (usize, usize, usize) {
+        let held = self.lock();
+        (held.scopes.len(), held.turns.len(), held.bytes)
+    }
 }
 
-/// Takes the changes in; returns what the run's state is then.
-fn apply(scope: &mut Scope, changes: Changes) -> Option<RunState> {
-    for (run, pinned) in changes.pins {
-        let newer = scope.pins.get(&run).is_none_or(|kept| kept.looked <= pinned.looked);
-        if newer {
-            scope.pins.insert(run, pinned);
+impl Held {
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    fn keep(&mut self, name: &str, changes: Changes) {
+        let clock = self.tick();
+        let name = match self.scopes.get_key_value(name) {
+            Some((name, _)) => Arc::clone(name),
+            None => Arc::from(name),
+        };
+        let before = self.scopes.get(&name).map_or(0, |(_, kept)| kept.bytes());
+        let (used, kept) = self.scopes.entry(Arc::clone(&name)).or_default();
+        *used = clock;
+        let answered = changes.turn;
+        let run = kept.apply(changes, &mut self.policies);
+        self.bytes = (self.bytes + kept.bytes()).saturating_sub(before);
+        if let Some((turn, (run, then))) = answered.zip(run) {
+            let known = self.turns.get(&turn).map(|(_, known)| known);
+            let child = known.and_then(|known| known.child);
+            // Strangers who ask the same and are told the same do not become one.
+            let shared = known.is_some_and(|known| known.shared || known.scope != name);
+            let known = Turn { scope: name, run, then, child, shared };
+            self.turns.insert(turn, (clock, known));
+        }
+        self.shrink();
+    }
+
+    fn shrink(&mut self) {
+        while self.scopes.len() > SCOPES || self.bytes > BYTES {
+            forget(&mut self.scopes);
+            self.bytes = self.scopes.values().map(|(_, kept)| kept.bytes()).sum();
+        }
+        if self.turns.len() > TURNS {
+            forget(&mut self.turns);
         }
     }
-    scope.tails.extend(changes.tails);
-    for (place, seen) in changes.results {
-        scope.results.entry(place).or_insert(seen);
-    }
-    scope.first = changes.first.or(scope.first);
-    scope.tools = changes.tools.or(scope.tools);
-    if let Some(used) = changes.used {
-        scope.used = used;
-    }
-    if let Some((run, tokens)) = changes.child_tokens
-        && let Some(state) = scope.runs.get_mut(&run)
-    {
-        state.tokens = state.tokens.saturating_add(tokens);
-    }
-    let mut then = None;
-    if let Some((run, state)) = changes.run {
-        let before = scope.runs.get(&run).map(|kept| (kept.tokens, kept.cost)).unwrap_or_default();
-        let tokens = before.0.saturating_add(state.tokens);
-        let state = RunState { tokens, cost: before.1 + state.cost, ..state };
-        then = Some(state.clone());
-        scope.runs.insert(run, state);
-        scope.newest = Some(run);
-    }
-    bound(scope);
-    then
 }
 
-/// A conversation that never ends does not grow for ever.
-fn bound(scope: &mut Scope) {
-    while scope.runs.len() > RUNS {
-        let oldest = scope.runs.iter().min_by_key(|(_, run)| run.last).map(|(key, _)| *key);
-        let Some(oldest) = oldest else { break };
-        scope.runs.remove(&oldest);
-        scope.pins.remove(&oldest);
-    }
-    drop_first(&mut scope.pins, 2 * RUNS);
-    drop_first(&mut scope.tails, TAILS);
-    drop_first(&mut scope.results, RESULTS);
-}
-
-/// Digests have no age: which entries go is arbitrary, and what is lost is counted from there.
-fn drop_first<V>(map: &mut BTreeMap<Digest, V>, most: usize) {
-    while map.len() > most {
-        map.pop_first();
-    }
-}
-
-/// Forgets a tenth when there are too many, the longest unused first.
-fn shrink<K: Clone + Eq + std::hash::Hash, V>(map: &mut HashMap<K, (u64, V)>, most: usize) {
-    if map.len() <= most {
+/// Forgets a tenth, at least one: the longest unused.
+fn forget<K: Eq + std::hash::Hash, V>(map: &mut HashMap<K, (u64, V)>) {
+    let mut uses: Vec<u64> = map.values().map(|(used, _)| *used).collect();
+    if uses.is_empty() {
         return;
     }
-    let mut uses: Vec<u64> = map.values().map(|(used, _)| *used).collect();
-    let tenth = most / 10;
+    let tenth = uses.len() / 10;
     let (_, limit, _) = uses.select_nth_unstable(tenth);
     let limit = *limit;
     map.retain(|_, (used, _)| *used > limit);

@@ -65,3 +65,124 @@ fn idle_gaps_do_not_count_against_time() {
     assert_eq!((run.active, run.last), (2500, 3000));
     assert_eq!(run.active_at(3000 + IDLE_MS + 1), 2500);
 }
+
+fn pinned(decided: usize) -> Pinned {
+    use softland_session::core::{Because, Decided, Limit, Reason, policy::Policy};
+    let because = Because { reason: Reason::Turns, used: Limit::Count(1), limit: Limit::Count(1) };
+    let decided = (0..decided as u64)
+        .map(|round| Decided { round, lands: false, because: because.clone() })
+        .collect();
+    Pinned { decided, ..Pinned::new(Policy::named("coding").expect("one of ours")) }
+}
+
+#[tokio::test]
+async fn what_was_kept_comes_back_as_it_was() {
+    let store = MemoryStore::default();
+    let mut expected = Scope::default();
+    for n in [7_u64, 3, 9, 3, 1] {
+        let key = digest(&n.to_string());
+        let tail =
+            KeptTail { shown: "kt".into(), messages: format!("{{{n}}}"), before: digest("b") };
+        let seen = Seen { digest: digest("seen"), chars: n };
+        let mut by_tool = BTreeMap::new();
+        by_tool.insert(format!("tool {n}"), n);
+        let used = Used { calls: n, by_tool, ..Used::default() };
+        let pin = Pinned { looked: Some(n), carried: Some(used.clone()), ..pinned(2) };
+        let known = Counted { context: key, tokens: n, shown: [n, 2, 3] };
+        let state = RunState {
+            id: format!("run {n}"),
+            account: format!("account {n}"),
+            cost: NanoUsd(n),
+            ended: n == 9,
+            begun: n,
+            last: n + 1,
+            active: n + 2,
+            tool_refusals: n + 3,
+            vain: Some((key, n)),
+            known: Some(known),
+            ..state("", n)
+        };
+        let changes = Changes {
+            pins: [(key, pin.clone())].into(),
+            tails: vec![(key, tail.clone())],
+            results: vec![(key, seen)],
+            run: Some((key, RunState { id: state.id.clone(), ..state.clone() })),
+            child_tokens: Some((key, 100)),
+            first: Some(key),
+            tools: Some(digest("tools")),
+            used: Some(used.clone()),
+            turn: None,
+        };
+        let before = expected.runs.get(&key).map(|run: &RunState| (run.tokens + 100, run.cost));
+        let (tokens, cost) = before.unwrap_or_default();
+        let state = RunState { tokens: tokens + n, cost: cost + NanoUsd(n), ..state };
+        expected.pins.insert(key, pin);
+        expected.tails.insert(key, tail);
+        expected.results.entry(key).or_insert(seen);
+        expected.runs.insert(key, state);
+        expected.newest = Some(key);
+        expected.first = Some(key);
+        expected.tools = Some(digest("tools"));
+        expected.used = used;
+        store.keep("s", changes).await.unwrap();
+        assert_eq!(*store.recall("s").await.unwrap(), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_record_that_looked_less_far_does_not_win() {
+    let store = MemoryStore::default();
+    let key = digest("run");
+    for looked in [Some(4), Some(2), None] {
+        let pins = [(key, Pinned { looked, ..pinned(0) })].into();
+        store.keep("s", Changes { pins, ..Changes::default() }).await.unwrap();
+    }
+    assert_eq!(store.recall("s").await.unwrap().pins[&key].looked, Some(4));
+}
+
+/// What a request of an unnamed conversation changes.
+fn changes(n: u64, turn_of: u64) -> Changes {
+    let key = digest(&format!("run {n}"));
+    let account = format!("run:conv-{n}:{key:?}");
+    let pins = [(key, pinned(0))].into();
+    let state = RunState { account, last: turn_of, ..state(&format!("run_{n:020}"), 1) };
+    Changes {
+        pins,
+        run: Some((key, state)),
+        turn: Some(turn(&format!("{n}.{turn_of}"))),
+        used: Some(Used::default()),
+        ..Changes::default()
+    }
+}
+
+#[tokio::test]
+async fn many_conversations_are_bounded_and_the_newest_stay() {
+    let store = MemoryStore::default();
+    for n in 0..10_000 {
+        for turn in 0..4 {
+            store.keep(&format!("conv-{n}"), changes(n, turn)).await.unwrap();
+        }
+    }
+    let (scopes, turns, bytes) = store.sizes();
+    assert!((3600..=4096).contains(&scopes), "{scopes}");
+    assert!((25_000..=28_000).contains(&turns), "{turns}");
+    assert!(bytes / scopes < 1200, "{} bytes a conversation", bytes / scopes);
+    assert!(store.recall("conv-9999").await.unwrap().newest.is_some());
+    assert_eq!(*store.recall("conv-1").await.unwrap(), Scope::default());
+    let found = store.find(&[turn("9999.3")], digest("x")).await.unwrap().unwrap();
+    assert_eq!((found.scope.as_str(), found.then.tokens), ("conv-9999", 4));
+}
+
+#[tokio::test]
+async fn large_conversations_are_bounded_by_their_bytes() {
+    let store = MemoryStore::default();
+    let large = "x".repeat(1 << 20);
+    for n in 0..100 {
+        let tail = KeptTail { shown: String::new(), messages: large.clone(), before: digest("b") };
+        let changes = Changes { tails: vec![(digest("t"), tail)], ..changes(n, 0) };
+        store.keep(&format!("conv-{n}"), changes).await.unwrap();
+        assert!(store.sizes().2 <= (32 << 20), "{n}");
+    }
+    assert!(store.sizes().0 >= 28, "not more is forgotten than has to be");
+    assert!(!store.recall("conv-99").await.unwrap().tails.is_empty());
+}

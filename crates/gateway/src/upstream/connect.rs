@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::Uri;
+use http::header::HeaderValue;
 use hyper_rustls::{
     ConfigBuilderExt as _, DefaultServerNameResolver, HttpsConnector, MaybeHttpsStream,
 };
@@ -72,6 +73,15 @@ impl Connector {
 
     pub(super) fn adjust(&self, connect: Duration) {
         self.0.connect.set(connect);
+    }
+
+    /// What a proxy wants to see with each request that it reads, which it does where there is no
+    /// TLS: through a tunnel it sees only the way in.
+    pub(super) fn proxy_login(&self, to: &Uri) -> Option<HeaderValue> {
+        if to.scheme_str() != Some("http") || is_loopback(to) {
+            return None;
+        }
+        self.0.proxies.intercept(to)?.basic_auth().cloned()
     }
 
     /// Reads the root certificates now. Blocks.

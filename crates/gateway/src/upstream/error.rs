@@ -102,6 +102,12 @@ impl UpstreamError {
         Self { name: Arc::clone(&to.name), at: Some(to.upstream.base_url.to_string()), kind }
     }
 
+    /// Whether the provider has the whole request and was waited for in vain: it may go on with it,
+    /// and bill it.
+    pub(crate) fn is_late(&self) -> bool {
+        matches!(self.kind, Kind::Timeout(Phase::FirstByte | Phase::Idle, _))
+    }
+
     /// The status that says so to a client.
     pub(crate) fn status(&self) -> StatusCode {
         match &self.kind {

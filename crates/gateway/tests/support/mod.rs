@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use softland_gateway::{
-    Admin, BaseUrl, Gateway, Handle, Limits, LogSettings, Prices, Settings, Summary, Upstream,
+    Admin, BaseUrl, Clock, Gateway, Handle, Limits, LogSettings, Prices, Settings, Summary,
+    Upstream,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -256,6 +257,7 @@ async fn converse(wire: Wire, kept: Arc<Mutex<Vec<Message>>>, serve: Arc<Serve>)
 /// A gateway that runs.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
+    pub(crate) admin: Option<SocketAddr>,
     pub(crate) handle: Handle,
     stop: Option<oneshot::Sender<()>>,
     task: Option<JoinHandle<Summary>>,
@@ -263,13 +265,22 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) async fn with(settings: Settings) -> Self {
-        let gateway = Gateway::bind(settings).await.expect("a gateway");
+        Self::of(Gateway::bind(settings).await.expect("a gateway"))
+    }
+
+    /// With a clock of the test's.
+    pub(crate) async fn with_clock(settings: Settings, clock: Clock) -> Self {
+        Self::of(Gateway::bind_with_clock(settings, clock).await.expect("a gateway"))
+    }
+
+    fn of(gateway: Gateway) -> Self {
         let (address, handle) = (gateway.local_addr(), gateway.handle());
+        let admin = gateway.admin_addr();
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(gateway.run(async {
             let _ = stopped.await;
         }));
-        Self { address, handle, stop: Some(stop), task: Some(task) }
+        Self { address, admin, handle, stop: Some(stop), task: Some(task) }
     }
 
     /// In front of one provider, for both protocols and as `/to/other`.

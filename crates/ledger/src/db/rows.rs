@@ -12,7 +12,8 @@ use crate::record::Request;
 /// The columns that [`row_of`] reads, in order.
 pub(crate) const COLUMNS: &str = "id, run, session, agent, continues, model, policy, client, \
     started, last, met, next_seq, turns, tool_calls, requests, input, output, cache_read, \
-    cache_write, cost, unpriced, ended, end_seq, outcome, reason, local, ending";
+    cache_write, cost, unpriced, ended, end_seq, outcome, reason, local, ending, \
+    name, observed";
 
 /// A whole number as SQLite holds it: what is larger is the largest.
 fn int(number: u64) -> i64 {
@@ -104,14 +105,14 @@ pub(crate) fn run_sql(before: &str, after: &str) -> String {
 pub(crate) fn keep(db: &Connection, row: &Row) -> rusqlite::Result<()> {
     let sql = if row.new {
         "INSERT INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, \
-         ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27)"
+         ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)"
     } else {
         // `run` and `started` have indexes and never change.
         "UPDATE runs SET session = ?3, agent = ?4, continues = ?5, model = ?6, policy = ?7, \
          client = ?8, last = ?10, met = ?11, next_seq = ?12, turns = ?13, tool_calls = ?14, \
          requests = ?15, input = ?16, output = ?17, cache_read = ?18, cache_write = ?19, \
          cost = ?20, unpriced = ?21, ended = ?22, end_seq = ?23, outcome = ?24, reason = ?25, \
-         local = ?26, ending = ?27 WHERE id = ?1 AND run = ?2 AND started = ?9"
+         local = ?26, ending = ?27, name = ?28, observed = ?29 WHERE id = ?1 AND run = ?2 AND started = ?9"
     };
     let end = row.end.as_ref();
     db.prepare_cached(sql)?
@@ -143,6 +144,8 @@ pub(crate) fn keep(db: &Connection, row: &Row) -> rusqlite::Result<()> {
             end.map(|end| &end.reason),
             end.map(|end| end.local),
             end.map(|end| &end.ended),
+            row.name,
+            row.observed,
         ])
         .map(drop)
 }
@@ -183,6 +186,8 @@ pub(crate) fn row_of(row: &SqlRow<'_>) -> rusqlite::Result<Row> {
         cost: maybe(row, 19)?,
         unpriced: count(row, 20)?,
         end,
+        name: row.get(27)?,
+        observed: row.get(28)?,
         changed: false,
         new: false,
     })

@@ -10,10 +10,27 @@ use crate::options::{OpenError, OpenProblem};
 const APPLICATION: i64 = 0x736f_6674;
 
 /// One step a version, the first from an empty file. A step that was released is never changed.
-const STEPS: &[&str] = &[include_str!("1.sql")];
+const STEPS: &[&str] = &[include_str!("1.sql"), include_str!("2.sql")];
 
 /// The newest version.
 pub(crate) const VERSION: i64 = STEPS.len() as i64;
+
+/// Of each older version, what a reader sees in place of its tables.
+const VIEWS: &[&str] =
+    &["CREATE TEMP VIEW runs AS SELECT *, NULL AS name, 0 AS observed FROM main.runs"];
+
+/// Makes an older file look like one of the newest version, without writing to it. False where it
+/// holds nothing yet.
+///
+/// # Errors
+/// As [`check`].
+pub(crate) fn look(connection: &Connection, path: &Path) -> Result<bool, OpenError> {
+    let version = check(connection, path)?;
+    let view = usize::try_from(version - 1).ok().and_then(|at| VIEWS.get(at));
+    let made = view.map_or(Ok(()), |view| connection.execute_batch(view));
+    made.map_err(|error| OpenError::new(path, problem(error)))?;
+    Ok(version > 0)
+}
 
 /// Brings a file to the newest version, in one transaction.
 ///

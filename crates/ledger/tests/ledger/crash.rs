@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use softland_core::{Outcome, Reason};
 use softland_ledger::{Ledger, Query};
 
 use crate::support::*;
@@ -72,6 +73,40 @@ fn a_killed_process_leaves_whole_batches() {
         assert_eq!(run.requests as usize, of.len(), "sums and lines are of the same batches");
         assert_eq!(place.steps(&run.run), of, "{}", run.run);
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_a_killed_process_left_open_is_ended_by_the_next_one_alone() {
+    let mut place = Place::new();
+    let mut child = child(place.folder(), "").spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    lines.by_ref().map(Result::unwrap).find(|line| line.contains("lost"));
+    std::thread::sleep(Duration::from_millis(50));
+    place.options.end_left_open = true;
+    let open = || place.reader().runs(&Query { open: true, ..Query::default() }).unwrap();
+    // While its process lives, whoever comes ends nothing.
+    place.write(Vec::new());
+    assert!(open().len() >= 6, "the child's runs are open");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before = open();
+    place.write(vec![start("new"), request(Some("new"), 1)]);
+    let after = place.reader().runs(&Query::default()).unwrap();
+    for run in before {
+        let now = after.iter().find(|had| had.run == run.run).unwrap();
+        let end = now.end.as_ref().unwrap();
+        assert_eq!((end.outcome, &end.reason), (Outcome::Cancelled, &Reason::User));
+        assert_eq!(now.ended, Some(run.last), "it ended when it was last heard of");
+        assert_eq!((now.cost, now.usage, now.turns), (run.cost, run.usage, run.turns));
+        assert_eq!((now.requests, now.tool_calls), (run.requests, None));
+        let steps = place.steps(&run.run);
+        check_lines(&steps);
+        assert_eq!(steps.last().unwrap()["event"], "error");
+        assert_eq!(steps.last().unwrap()["tool_calls"], serde_json::Value::Null);
+    }
+    let new = after.iter().find(|run| run.run == "new").unwrap();
+    assert!(new.end.is_none(), "what comes after is open");
 }
 
 /// A limit on the size of files fails as a full disk does, and is there for every user.

@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 use softland_core::{NanoUsd, Outcome};
 use softland_ledger::{
-    Found, Ledger, OpenProblem, Options, Query, Reader, Record, Run, Usage, Which, delete,
+    Beside, Found, Ledger, OpenProblem, Options, Query, Reader, Record, Request, Run, RunStart,
+    Usage, Which, delete,
 };
 
 use crate::support::*;
@@ -226,6 +227,91 @@ fn lists_are_filtered_and_newest_first() {
 }
 
 #[test]
+fn runs_have_the_names_that_clients_give_them() {
+    let place = Place::new();
+    let named = |run: &str, name: Option<&str>, at: u64, observed: bool| {
+        let Record::RunStart(begun) = start(run) else { unreachable!() };
+        let name = name.map(str::to_owned);
+        Record::RunStart(RunStart { at: NOW + at, name, observed, ..begun })
+    };
+    place.write(vec![
+        named("b", Some("build-42"), 2, true),
+        named("a", Some("build-42"), 3, false),
+        named("c", None, 1, false),
+        end("b"),
+    ]);
+    let reader = place.reader();
+    let ids = |name: &str| -> Vec<String> {
+        reader.named(name).unwrap().into_iter().map(|run| run.run).collect()
+    };
+    assert_eq!(ids("build-42"), ["b", "a"], "the oldest first");
+    assert!(ids("build").is_empty() && ids("").is_empty());
+    let Found::One(run) = reader.find("b").unwrap() else { panic!("no run") };
+    assert_eq!((run.name.as_deref(), run.observed), (Some("build-42"), true));
+    let line: serde_json::Value = serde_json::from_str(&run.json()).unwrap();
+    assert_eq!((&line["name"], &line["mode"]), (&json!("build-42"), &json!("observe")));
+    let begun = &place.steps("b")[0];
+    assert_eq!((&begun["name"], &begun["mode"]), (&json!("build-42"), &json!("observe")));
+    let begun = &place.steps("c")[0];
+    assert!(begun.get("name").is_none() && begun.get("mode").is_none(), "{begun}");
+}
+
+#[test]
+fn what_belongs_to_no_run_is_summed() {
+    let place = Place::new();
+    let nothing = || Beside::default();
+    place.write(vec![start("r"), request(Some("r"), 1)]);
+    assert_eq!(place.reader().beside(&Query::default()).unwrap(), nothing());
+    let loose = |turn: u64, session: &str, cost: Option<NanoUsd>| {
+        let Record::Request(request) = request(None, turn) else { unreachable!() };
+        let session = Some(session.to_owned());
+        Record::Request(Request { session, cost, ..request })
+    };
+    place.write(vec![
+        loose(1, "s1", Some(NanoUsd(3))),
+        loose(2, "s2", Some(NanoUsd(4))),
+        loose(3, "s1", None),
+    ]);
+    let reader = place.reader();
+    let of = |session: Option<&str>, since| {
+        let session = session.map(str::to_owned);
+        reader.beside(&Query { session, since, ..Query::default() }).unwrap()
+    };
+    let all = of(None, None);
+    assert_eq!((all.requests, all.cost, all.unpriced), (3, NanoUsd(7), 1));
+    let usage = Usage { input: 30, output: 60, cache_read: 9000, cache_write: 120 };
+    assert_eq!(all.usage, usage);
+    let one = of(Some("s1"), None);
+    assert_eq!((one.requests, one.cost, one.unpriced), (2, NanoUsd(3), 1));
+    assert_eq!(of(None, Some(NOW + 2500)).requests, 1);
+    assert_eq!(of(Some("s3"), None), nothing());
+    let line: serde_json::Value = serde_json::from_str(&one.json(Some("s1"))).unwrap();
+    assert_eq!((&line["run"], &line["session"]), (&json!(null), &json!("s1")));
+    assert_eq!((&line["requests"], &line["cost_usd"]), (&json!(2), &json!(0.000000003)));
+}
+
+#[test]
+fn a_ledger_of_the_first_version_is_brought_up() {
+    let place = Place::new();
+    let db = rusqlite::Connection::open(place.db()).unwrap();
+    db.execute_batch(include_str!("../../src/db/1.sql")).unwrap();
+    db.pragma_update(None, "user_version", 1).unwrap();
+    db.pragma_update(None, "application_id", 0x736f_6674).unwrap();
+    let sql = "INSERT INTO runs (run, started, last, met, next_seq, turns, requests, input, \
+               output, cache_read, cache_write, unpriced) VALUES ('old', 1, 2, 1, 1, 1, 0, 0, 0, \
+               0, 0, 0)";
+    db.execute(sql, []).unwrap();
+    drop(db);
+    let Found::One(old) = place.reader().find("old").unwrap() else { panic!("no run") };
+    assert_eq!((old.name, old.observed, old.started), (None, false, 1), "it can be read before");
+    assert!(place.reader().named("old").unwrap().is_empty());
+    place.write(vec![start("new")]);
+    let Found::One(old) = place.reader().find("old").unwrap() else { panic!("no run") };
+    assert_eq!((old.name, old.observed, old.started), (None, false, 1));
+    assert!(matches!(place.reader().find("new").unwrap(), Found::One(_)));
+}
+
+#[test]
 fn runs_are_found_by_a_unique_prefix() {
     let place = Place::new();
     place.write(vec![
@@ -300,22 +386,40 @@ fn what_is_deleted_is_gone_while_a_gateway_writes() {
 }
 
 #[cfg(unix)]
+fn mode(path: &std::path::Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+/// Where there are no modes, every file has this one.
+#[cfg(not(unix))]
+fn mode(_: &std::path::Path) -> u32 {
+    0o644
+}
+
+fn open_to_all(path: &std::path::Path) {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    assert_eq!(mode(path), 0o644);
+}
+
+#[cfg(unix)]
 #[test]
 fn only_the_owner_may_read() {
-    use std::os::unix::fs::PermissionsExt as _;
     let place = Place::new();
-    let mode = |name: &str| {
-        let file = std::fs::metadata(place.folder().join(name)).unwrap();
-        file.permissions().mode() & 0o777
-    };
-    // A file that was there with another mode.
+    // Files that were there with another mode.
     std::fs::write(place.log(), "").unwrap();
-    std::fs::set_permissions(place.log(), std::fs::Permissions::from_mode(0o644)).unwrap();
+    open_to_all(&place.log());
+    place.write(vec![start("q")]);
+    open_to_all(&place.db());
     let ledger = place.open();
     ledger.record(start("r"));
     ledger.drain(LONG).unwrap();
     for name in ["ledger.db", "ledger.db-wal", "ledger.db-shm", "events.ndjson"] {
-        assert_eq!(mode(name), 0o600, "{name}");
+        assert_eq!(mode(&place.folder().join(name)), 0o600, "{name}");
     }
 }
 
@@ -343,13 +447,20 @@ fn files_of_others_and_of_the_future_are_left_alone() {
     std::fs::write(&text, "these are my notes, and they are longer than a header\n".repeat(99))
         .unwrap();
     let before = std::fs::read(&text).unwrap();
+    open_to_all(&text);
     assert!(matches!(open(&text).problem, OpenProblem::NotALedger));
-    assert_eq!(std::fs::read(&text).unwrap(), before);
+    assert_eq!((std::fs::read(&text).unwrap(), mode(&text)), (before, 0o644));
+    let log = Options { events_path: Some(text.clone()), ..Options::default() };
+    let error = Ledger::open(log, place.clock()).unwrap_err().to_string();
+    assert!(error.contains("no event log of softland; it is left as it is"), "{error}");
+    assert_eq!(mode(&text), 0o644);
 
     let other = place.folder().join("other.db");
     let db = rusqlite::Connection::open(&other).unwrap();
-    db.execute_batch("CREATE TABLE cookies (x)").unwrap();
+    db.execute_batch("PRAGMA journal_mode = wal; CREATE TABLE cookies (x)").unwrap();
+    open_to_all(&other);
     assert!(matches!(open(&other).problem, OpenProblem::NotALedger));
+    assert_eq!(mode(&other), 0o644);
 
     place.write(vec![start("r")]);
     let db = rusqlite::Connection::open(place.db()).unwrap();

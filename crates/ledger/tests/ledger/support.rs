@@ -112,6 +112,8 @@ pub(crate) fn start(run: &str) -> Record {
         model: "claude-opus-5-5".to_owned(),
         policy: "coding".to_owned(),
         client: Some("claude-cli/2.1".to_owned()),
+        name: None,
+        observed: false,
     })
 }
 
@@ -152,7 +154,7 @@ pub(crate) fn end(run: &str) -> Record {
         local: false,
         answer: Some("the answer".to_owned()),
         turns: 2,
-        tool_calls: 30,
+        tool_calls: Some(30),
         input: 20,
         output: 40,
         cache_read: 6000,

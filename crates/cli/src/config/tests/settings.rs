@@ -147,16 +147,29 @@ fn another_address_does_not_get_the_key() {
 }
 
 #[test]
-fn a_table_that_does_nothing_yet_is_named() {
-    let config = Config::parse("c.toml", WHOLE).unwrap();
-    assert_eq!(
-        config.warnings(&Asked::default()),
-        ["c.toml:6: admin.listen: is not used yet: the pages and their API come with a later \
-             version"]
-    );
-    let empty = Config::parse("c.toml", "[admin]\n").unwrap();
-    assert!(empty.warnings(&Asked::default()).is_empty());
-    assert!(config.warnings(&Asked { private: true, ..Asked::default() }).is_empty());
+fn metrics_that_nobody_may_read_are_named() {
+    let warned = |text: &str| {
+        let config = Config::parse("c.toml", text).unwrap();
+        assert!(config.warnings(&Asked { private: true, ..Asked::default() }).is_empty());
+        config.warnings(&Asked::default())
+    };
+    let off = "listen = '0.0.0.0:4141'\n";
+    for (text, says) in [
+        (off, Some("[admin]: 0.0.0.0:4141 can be reached from other machines")),
+        (
+            "[admin]\nlisten = '10.0.0.7:4143'\n",
+            Some("c.toml:2: admin.listen: 10.0.0.7:4143 can be reached from other machines"),
+        ),
+        ("[admin]\n", None),
+        ("listen = '0.0.0.0:4141'\n[admin]\nlisten = '127.0.0.1:4143'\n", None),
+        ("listen = '0.0.0.0:4141'\n[admin]\ntoken_env = 'ADMIN'\n", None),
+        (WHOLE, None),
+    ] {
+        let warnings = warned(text);
+        assert_eq!(warnings.len(), usize::from(says.is_some()), "{text}: {warnings:?}");
+        let said = says.is_none_or(|says| warnings[0].starts_with(says));
+        assert!(said, "{text}: {warnings:?}");
+    }
 }
 
 #[test]

@@ -1,15 +1,17 @@
 //! The accounts and the line of those who wait, without a clock and without a task: every step is
 //! told what time it is. What is granted to somebody is noted in his place, where he finds it.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use softland_session::core::NanoUsd;
+use softland_session::core::{Digest, NanoUsd};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::accounts::{Ask, Away, Balance, Claim, OVERTAKEN_FOR, Patience, Refusal, Short};
+use crate::names;
 
 /// Accounts beyond this many are looked through for idle ones.
 const MANY: usize = 100_000;
@@ -20,10 +22,19 @@ const IDLE: Duration = Duration::from_secs(48 * 3600);
 /// Looking through many accounts takes milliseconds: not at every new one.
 const BETWEEN_SWEEPS: Duration = Duration::from_secs(60);
 
+/// Accounts of conversations without a name beyond which the idle ones are looked through, and how
+/// many of them stay.
+const UNNAMED: [usize; 2] = [10_000, 8_192];
+
 /// Accounts and line.
 #[derive(Debug)]
 pub(super) struct State {
-    accounts: HashMap<String, Account>,
+    /// By the digests of their names: there may be many, and each is kept for days.
+    accounts: HashMap<Digest, Account>,
+    /// Places in the line that have been granted nothing yet, of the accounts that have any.
+    waiting: HashMap<Digest, BTreeSet<u64>>,
+    /// Accounts of conversations without a name, and with how many they are looked through.
+    unnamed: [usize; 2],
     /// As many as there may be.
     most: usize,
     line: BTreeMap<u64, Waiter>,
@@ -34,11 +45,11 @@ pub(super) struct State {
 #[derive(Debug)]
 struct Account {
     balance: Balance,
-    /// Leases under way.
-    leases: u64,
-    /// Places in the line that have been granted nothing yet.
-    waiting: BTreeSet<u64>,
     touched: Instant,
+    /// Leases under way.
+    leases: u32,
+    /// Whether nobody can name it again once its conversation is forgotten.
+    unnamed: bool,
 }
 
 #[derive(Debug)]
@@ -90,8 +101,9 @@ struct Room<'a> {
 impl State {
     /// No account yet, and never more than so many.
     pub(super) fn new(most: usize) -> Self {
-        let (accounts, line) = (HashMap::new(), BTreeMap::new());
-        Self { accounts, most, line, next_ticket: 0, swept: None }
+        let (accounts, waiting, line) = (HashMap::new(), HashMap::new(), BTreeMap::new());
+        let unnamed = [0, UNNAMED[0]];
+        Self { accounts, waiting, unnamed, most, line, next_ticket: 0, swept: None }
     }
 
     /// Takes a place at the end of the line; its number.
@@ -104,17 +116,16 @@ impl State {
         wake: Arc<Notify>,
     ) -> Result<u64, Refusal> {
         self.sweep(now);
-        let new = claims.iter().filter(|c| !self.accounts.contains_key(&c.account)).count();
+        let known = |claim: &&Claim| self.accounts.contains_key(&key(&claim.account));
+        let new = claims.len() - claims.iter().filter(known).count();
         if self.accounts.len() + new > self.most {
             return Err(Refusal::Full { most: self.most });
         }
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         for claim in &claims {
-            let account = self.accounts.entry(claim.account.clone());
-            let account = account.or_insert_with(|| Account::new(now));
-            account.touched = now;
-            account.waiting.insert(ticket);
+            self.account(now, &claim.account).touched = now;
+            self.waiting.entry(key(&claim.account)).or_default().insert(ticket);
         }
         let waiter = Waiter { claims, ask, patience, since: now, granted: None, wake };
         self.line.insert(ticket, waiter);
@@ -171,11 +182,18 @@ impl State {
         let Some(waiter) = self.line.remove(&ticket) else { return Vec::new() };
         let accounts: Vec<String> = waiter.claims.into_iter().map(|claim| claim.account).collect();
         for account in &accounts {
-            if let Some(account) = self.accounts.get_mut(account) {
-                account.waiting.remove(&ticket);
-            }
+            self.waits_no_more(key(account), ticket);
         }
         accounts
+    }
+
+    fn waits_no_more(&mut self, account: Digest, ticket: u64) {
+        if let Entry::Occupied(mut waiting) = self.waiting.entry(account) {
+            waiting.get_mut().remove(&ticket);
+            if waiting.get().is_empty() {
+                waiting.remove();
+            }
+        }
     }
 
     /// Ends a lease.
@@ -187,9 +205,8 @@ impl State {
         actual: NanoUsd,
     ) {
         for account in accounts {
-            // An account with a lease is never forgotten, so it is there.
-            let account = self.accounts.entry(account.clone());
-            let account = account.or_insert_with(|| Account::new(now));
+            // One with a lease is never forgotten, so it is there.
+            let account = self.account(now, account);
             account.balance.reserved = account.balance.reserved.less(reserved);
             account.balance.spent += actual;
             account.leases = account.leases.saturating_sub(1);
@@ -201,7 +218,7 @@ impl State {
     /// Makes a lease smaller.
     pub(super) fn lower(&mut self, now: Instant, accounts: &[String], by: NanoUsd) {
         for account in accounts {
-            if let Some(account) = self.accounts.get_mut(account) {
+            if let Some(account) = self.accounts.get_mut(&key(account)) {
                 account.balance.reserved = account.balance.reserved.less(by);
                 account.touched = now;
             }
@@ -211,7 +228,7 @@ impl State {
 
     /// What stands in an account.
     pub(super) fn balance(&self, account: &str) -> Balance {
-        self.accounts.get(account).map_or_else(Balance::default, |account| account.balance)
+        self.accounts.get(&key(account)).map_or_else(Balance::default, |account| account.balance)
     }
 
     #[cfg(test)]
@@ -221,19 +238,16 @@ impl State {
 
     #[cfg(test)]
     pub(super) fn is_idle(&self) -> bool {
-        let idle = |account: &Account| {
-            account.leases == 0
-                && account.waiting.is_empty()
-                && account.balance.reserved == NanoUsd::ZERO
-        };
-        self.line.is_empty() && self.accounts.values().all(idle)
+        let idle =
+            |account: &Account| account.leases == 0 && account.balance.reserved == NanoUsd::ZERO;
+        let nobody = self.line.is_empty() && self.waiting.is_empty();
+        nobody && self.accounts.values().all(idle)
     }
 
     /// Something may have come free in these accounts.
     fn freed(&mut self, now: Instant, accounts: &[String]) {
-        let accounts = accounts.iter().filter_map(|account| self.accounts.get(account));
-        let waiting: BTreeSet<u64> =
-            accounts.flat_map(|account| account.waiting.iter().copied()).collect();
+        let waiting = accounts.iter().filter_map(|account| self.waiting.get(&key(account)));
+        let waiting: BTreeSet<u64> = waiting.flatten().copied().collect();
         if !waiting.is_empty() {
             self.serve(now, waiting);
         }
@@ -269,36 +283,48 @@ impl State {
         while let Some(ticket) = open.pop() {
             let Some(waiter) = self.line.get(&ticket) else { continue };
             for (name, _) in waiter.limited() {
-                let Some(account) = self.accounts.get(name).filter(|_| seen.insert(name)) else {
-                    continue;
-                };
-                open.extend(account.waiting.iter().filter(|ticket| found.insert(**ticket)));
+                let waiting = self.waiting.get(&key(name)).filter(|_| seen.insert(name));
+                let Some(waiting) = waiting else { continue };
+                open.extend(waiting.iter().filter(|ticket| found.insert(**ticket)));
             }
         }
         found
+    }
+
+    /// An account; a new one has nothing spent.
+    fn account(&mut self, now: Instant, name: &str) -> &mut Account {
+        let unnamed = &mut self.unnamed[0];
+        self.accounts.entry(key(name)).or_insert_with(|| {
+            let account = Account::new(now, name);
+            *unnamed += usize::from(account.unnamed);
+            account
+        })
     }
 
     /// Reserves for a place in the line.
     fn grant(&mut self, ticket: u64, amount: NanoUsd) {
         let Some(waiter) = self.line.get_mut(&ticket) else { return };
         waiter.granted = Some(amount);
-        for claim in &waiter.claims {
-            if let Some(account) = self.accounts.get_mut(&claim.account) {
+        let accounts: Vec<Digest> = waiter.claims.iter().map(|c| key(&c.account)).collect();
+        for account in accounts {
+            if let Some(account) = self.accounts.get_mut(&account) {
                 account.balance.reserved += amount;
                 account.leases += 1;
-                account.waiting.remove(&ticket);
             }
+            self.waits_no_more(account, ticket);
         }
     }
 
     /// `None` where no claim has a limit.
     fn room<'a>(&'a self, waiter: &'a Waiter) -> Option<Room<'a>> {
         let rooms = waiter.limited().filter_map(|(account, limit)| {
-            let Account { balance, leases, waiting, .. } = self.accounts.get(account)?;
+            let name = key(account);
+            let Account { balance, leases, .. } = self.accounts.get(&name)?;
             let (balance, unspent) = (*balance, limit.less(balance.spent));
             let left = unspent.less(balance.reserved);
-            let waiting = waiting.len().saturating_sub(1) as u64;
-            Some(Room { account, limit, balance, left, unspent, waiting, leases: *leases })
+            let waiting = self.waiting.get(&name).map_or(0, BTreeSet::len);
+            let (waiting, leases) = (waiting.saturating_sub(1) as u64, u64::from(*leases));
+            Some(Room { account, limit, balance, left, unspent, waiting, leases })
         });
         rooms.reduce(Room::and)
     }
@@ -317,21 +343,57 @@ impl State {
 
     /// Forgets idle accounts when there are many.
     fn sweep(&mut self, now: Instant) {
+        if self.unnamed[0] >= self.unnamed[1] {
+            self.forget_unnamed();
+        }
         let recent = |at: Instant, within| now.saturating_duration_since(at) <= within;
         if self.accounts.len() < MANY || self.swept.is_some_and(|at| recent(at, BETWEEN_SWEEPS)) {
             return;
         }
         self.swept = Some(now);
-        self.accounts.retain(|_, account| {
-            account.leases > 0 || !account.waiting.is_empty() || recent(account.touched, IDLE)
+        let waiting = &self.waiting;
+        self.accounts.retain(|name, account| {
+            account.leases > 0 || waiting.contains_key(name) || recent(account.touched, IDLE)
         });
+        self.count_unnamed();
+    }
+
+    /// Of the accounts of conversations without a name only the newest stay, and those in use.
+    fn forget_unnamed(&mut self) {
+        let [_, stay] = UNNAMED;
+        let unnamed = self.accounts.values().filter(|account| account.unnamed);
+        let mut touched: Vec<Instant> = unnamed.map(|account| account.touched).collect();
+        if let Some(old) = touched.len().checked_sub(stay) {
+            let (_, limit, _) = touched.select_nth_unstable(old);
+            let limit = *limit;
+            let waiting = &self.waiting;
+            self.accounts.retain(|name, account| {
+                let used = account.leases > 0 || waiting.contains_key(name);
+                used || account.touched >= limit || !account.unnamed
+            });
+        }
+        self.count_unnamed();
+    }
+
+    fn count_unnamed(&mut self) {
+        let unnamed = self.accounts.values().filter(|account| account.unnamed).count();
+        // Where most are in use it is not looked again at each new one.
+        let [most, stay] = UNNAMED;
+        self.unnamed = [unnamed, unnamed + most - stay];
     }
 }
 
 impl Account {
-    fn new(now: Instant) -> Self {
-        Self { balance: Balance::default(), leases: 0, waiting: BTreeSet::new(), touched: now }
+    fn new(now: Instant, name: &str) -> Self {
+        let of = name.split_once(':').map_or("", |(_, of)| of);
+        let unnamed = of.starts_with(names::UNNAMED);
+        Self { balance: Balance::default(), touched: now, leases: 0, unnamed }
     }
+}
+
+/// What an account is found by.
+fn key(account: &str) -> Digest {
+    Digest::of(account.as_bytes())
 }
 
 impl<'a> Room<'a> {

@@ -49,3 +49,26 @@ async fn more_accounts_than_can_be_kept_are_refused() {
     assert_eq!(refused.to_string(), "more than 1000 accounts of money are in use");
     visit(&mut state, now(), "5").unwrap();
 }
+
+/// Those that nobody can name again are bounded by themselves; others lose nothing by them.
+#[tokio::test(start_paused = true)]
+async fn accounts_of_conversations_without_a_name_make_room_for_newer_ones() {
+    let mut state = State::new(MOST);
+    visit(&mut state, now(), "run:content:held").unwrap();
+    visit(&mut state, now(), "session:named").unwrap();
+    settle(&mut state, now(), "session:named");
+    for number in 0..30_000 {
+        tokio::time::advance(Duration::from_millis(1)).await;
+        let account = format!("session:content:{number}");
+        visit(&mut state, now(), &account).unwrap();
+        settle(&mut state, now(), &account);
+        assert!(state.len() <= 10_002, "{}", state.len());
+    }
+    assert!(state.len() > 8_192);
+    assert_eq!(state.balance("run:content:held").reserved, NanoUsd(10));
+    assert_eq!(state.balance("session:named").spent, NanoUsd(7));
+    for newest in 30_000 - 8_192..30_000 {
+        assert_eq!(state.balance(&format!("session:content:{newest}")).spent, NanoUsd(7));
+    }
+    assert_eq!(state.balance("session:content:1"), Balance::default());
+}

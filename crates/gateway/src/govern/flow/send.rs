@@ -1,13 +1,13 @@
 //! One request upstream: its money, its head, and what becomes of an answer that is none.
 
 use bytes::Bytes;
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, Method, StatusCode};
 use softland_session::core::{Failure, Rung};
-use softland_session::wire::Splice;
 use softland_session::wire::anthropic::Request;
+use softland_session::wire::{Splice, Tokens};
 
-use super::{Flow, Sent, until};
+use super::{BROKEN, Flow, Sent, until};
 use crate::body::Body;
 use crate::govern::account::Leased;
 use crate::govern::head;
@@ -17,14 +17,23 @@ use crate::{errors, headers, pass};
 /// The largest response that is read whole.
 const WHOLE: usize = 64 << 20;
 
+/// What the ledger says of a response that nobody here can read.
+const UNREAD: &str = "estimated: the response cannot be read; the most that it can have cost";
+
 impl Flow {
     /// Sends one request and waits for its head, or for all of it where it does not stream.
     pub(super) async fn send(&mut self, body: Bytes) -> Sent {
         let Ok(body) = self.with_money(body).await else {
+            self.unsay();
             self.broken = Some("softland: no money is left for this turn".to_owned());
             self.exchange.fail(Failure::Provider, &mut self.out);
             return Sent::Taken;
         };
+        if self.sent == 0 {
+            // From here on it is done to the response.
+            self.tell();
+            self.record.decided();
+        }
         self.sent += 1;
         // What went wrong before is behind it.
         self.broken = None;
@@ -35,7 +44,7 @@ impl Flow {
         }
         // Who only observes has to be able to read, too.
         let headers = headers::to_upstream(&opening.asked.parts.headers, target, true);
-        self.record.sends(opening, &body);
+        self.record.sends(opening, self.exchange.rung(), &body);
         let sending =
             gate.upstreams.send(&target.origin, Method::POST, &target.path, headers, body);
         let sent = tokio::select! {
@@ -45,15 +54,15 @@ impl Flow {
         };
         match sent {
             None => {
-                self.expire();
+                self.expire(0);
                 Sent::Taken
             }
-            Some(Err(error)) => self.unreachable(&error),
+            Some(Err(error)) => self.unreachable(&error, error.is_late().then_some(0)),
             Some(Ok(response)) => self.received(response).await,
         }
     }
 
-    async fn received(&mut self, response: Response) -> Sent {
+    async fn received(&mut self, mut response: Response) -> Sent {
         self.record.status(response.status.as_u16());
         if !response.status.is_success() {
             return self.refused(response).await;
@@ -63,7 +72,6 @@ impl Flow {
             return self.unread(response);
         }
         if streams {
-            self.headers.clone_from(&response.headers);
             return Sent::Streams(response);
         }
         let (status, headers) = (response.status, response.headers.clone());
@@ -74,10 +82,10 @@ impl Flow {
         };
         let bytes = match whole {
             None => {
-                self.expire();
+                self.expire(response.received());
                 return Sent::Taken;
             }
-            Some(Err(error)) => return self.unreachable(&error),
+            Some(Err(error)) => return self.unreachable(&error, Some(response.received())),
             Some(Ok(bytes)) => bytes,
         };
         self.headers.clone_from(&headers);
@@ -101,7 +109,12 @@ impl Flow {
     /// worst case.
     fn unread(&mut self, response: Response) -> Sent {
         let id = &self.opening.target.id;
-        tracing::warn!(%id, headers = ?response.headers.keys(), "cannot be read as it was asked for");
+        // Names only: a value may be a credential. The iterator itself would print values, too.
+        let headers: Vec<_> = response.headers.keys().map(HeaderName::as_str).collect();
+        tracing::warn!(%id, ?headers, "cannot be read as it was asked for");
+        let cost = self.account.unread();
+        let run = self.account.state.id.as_str();
+        self.record.billed((&self.opening, run), Tokens::default(), cost, Some(UNREAD));
         if self.is_hidden() {
             self.broken = Some(format!("upstream {} answered in another form", self.upstream()));
             self.exchange.fail(Failure::Provider, &mut self.out);
@@ -133,10 +146,16 @@ impl Flow {
         Sent::Passes(Box::new(answer))
     }
 
-    fn unreachable(&mut self, error: &UpstreamError) -> Sent {
+    /// No response, or no whole one. `received`: how much came of one that is billed.
+    fn unreachable(&mut self, error: &UpstreamError, received: Option<u64>) -> Sent {
         tracing::warn!(id = %self.opening.target.id, %error, "no response");
-        self.account.nothing();
-        self.settle_record();
+        match received {
+            Some(received) => self.bill_unfinished(self.exchange.so_far(), received, BROKEN),
+            None => {
+                self.account.nothing();
+                self.settle_record();
+            }
+        }
         if self.is_hidden() {
             self.broken = Some(error.to_string());
             self.exchange.fail(Failure::Provider, &mut self.out);
@@ -159,10 +178,13 @@ impl Flow {
 
     /// Sees to it that a request has its money, and asks for no more output than that pays for.
     async fn with_money(&mut self, body: Bytes) -> Result<Bytes, ()> {
+        let first = self.sent == 0 && self.leased;
+        if first && self.output_limit.is_none() {
+            return Ok(body);
+        }
         let gate = self.opening.asked.gate.clone();
         // What is sent was made from what was scanned.
         let Ok(request) = Request::scan(&body) else { return Ok(body) };
-        let first = self.sent == 0 && self.leased;
         let limit = if first {
             self.output_limit
         } else {
@@ -175,9 +197,13 @@ impl Flow {
                     self.record.denied(&self.opening, &self.account.state.id, &short.to_string());
                     return Err(());
                 }
-                Leased::Lost(why) => {
+                Leased::Lost(why) if self.opening.insists_on_money(&policy) => {
                     self.record.denied(&self.opening, &self.account.state.id, &why);
                     return Err(());
+                }
+                Leased::Lost(why) => {
+                    self.opening.unheld = Some(self.opening.goes_unheld(&policy, &why));
+                    None
                 }
             }
         };

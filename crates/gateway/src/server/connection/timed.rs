@@ -1,5 +1,6 @@
 //! A client's socket with limits: on the time for a request's head, on the time without any, and
-//! on the time that the client leaves what is sent to it unread.
+//! on the time that the client leaves what is sent to it unread. Also an end to requests that say twice
+//! where they end.
 //!
 //! The server library has one limit for the first two, none for the third, and says nothing to the client when it is over.
 
@@ -13,6 +14,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
+
+use super::framing::Framing;
 
 const NEW: u8 = 0;
 const HEAD: u8 = 1;
@@ -69,17 +72,30 @@ pub(super) struct Timed {
     /// Runs while a write waits.
     stalled: Option<Pin<Box<Sleep>>>,
     late: Option<Late>,
+    framing: Framing,
+    /// What came says twice where a request ends; nothing is read behind that.
+    refused: bool,
+    /// That ended the connection, with no other request under way.
+    ambiguous: bool,
 }
 
 impl Timed {
     pub(super) fn new(stream: TcpStream, pulse: Arc<Pulse>, times: Times) -> Self {
         let timer = Box::pin(tokio::time::sleep(times.head));
-        Self { stream, pulse, times, timer, armed: NEW, stalled: None, late: None }
+        let framing = Framing::new();
+        let (stalled, late, armed) = (None, None, NEW);
+        let (refused, ambiguous) = (false, false);
+        Self { stream, pulse, times, timer, armed, stalled, late, framing, refused, ambiguous }
     }
 
     /// What ended the connection, if time did.
     pub(super) fn late(&self) -> Option<Late> {
         self.late
+    }
+
+    /// Whether a request ended the connection that says twice where it ends.
+    pub(super) fn is_ambiguous(&self) -> bool {
+        self.ambiguous
     }
 
     pub(super) fn into_inner(self) -> TcpStream {
@@ -100,6 +116,12 @@ impl Timed {
         ready!(self.timer.as_mut().poll(cx));
         self.late = Some(if state == HEAD { Late::Head } else { Late::Idle });
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    /// The end of a connection on which a request was ambiguous.
+    fn refuse(&mut self) -> io::Error {
+        self.ambiguous = self.pulse.0.load(Ordering::Relaxed) != BUSY;
+        io::ErrorKind::InvalidData.into()
     }
 
     /// What became of a write, or that it waits for too long.
@@ -126,13 +148,24 @@ impl AsyncRead for Timed {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.refused {
+            return Poll::Ready(Err(self.refuse()));
+        }
         let before = buf.filled().len();
         match Pin::new(&mut self.stream).poll_read(cx, buf) {
             Poll::Pending => self.poll_timer(cx),
             Poll::Ready(Ok(())) => {
-                let state = &self.pulse.0;
-                if buf.filled().len() > before && state.load(Ordering::Relaxed) != BUSY {
-                    state.store(HEAD, Ordering::Relaxed);
+                let came = buf.filled().get(before..).unwrap_or_default();
+                let followed = self.framing.follow(came);
+                if !came.is_empty() && self.pulse.0.load(Ordering::Relaxed) != BUSY {
+                    self.pulse.0.store(HEAD, Ordering::Relaxed);
+                }
+                if let Err(good) = followed {
+                    self.refused = true;
+                    if good == 0 {
+                        return Poll::Ready(Err(self.refuse()));
+                    }
+                    buf.set_filled(before + good);
                 }
                 Poll::Ready(Ok(()))
             }

@@ -1,0 +1,218 @@
+//! Whether a request says twice where it ends: with a `content-length` and a `transfer-encoding`.
+//!
+//! Such a request is how others are smuggled past whoever reads it otherwise (RFC 9112 §6.1 and
+//! §11.2). The server library drops the length before anybody sees it, so the heads are looked at
+//! here, on their way to it. It follows heads and bodies as the library does; what the library
+//! refuses by itself it need not understand.
+
+/// Bytes of a line that are looked at: a name, and a length with some room before it.
+const LINE: usize = 64;
+
+/// What a connection's bytes are at. No more than [`LINE`] of them are kept.
+#[derive(Debug)]
+pub(super) struct Framing {
+    at: At,
+    line: [u8; LINE],
+    /// Bytes of the line so far; only the first of them are in `line`.
+    size: usize,
+    length: Option<u64>,
+    chunked: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    /// Before or in the request line.
+    Request,
+    /// In a head's further lines.
+    Head,
+    /// In a body, with so many bytes to come.
+    Body(u64),
+    /// In the line of a chunk's size.
+    Chunk,
+    /// In a chunk, its line end included.
+    Data(u64),
+    /// In the lines behind the last chunk.
+    Trailer,
+}
+
+/// A request that does not say once, and plainly, where it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ambiguous;
+
+impl Framing {
+    pub(super) const fn new() -> Self {
+        Self { at: At::Request, line: [0; LINE], size: 0, length: None, chunked: false }
+    }
+
+    /// Follows what came.
+    ///
+    /// # Errors
+    /// When a head ends in it that says twice where its request ends: how much comes before that,
+    /// the end of the line left out, so that no reader takes the head for whole. Nothing is
+    /// followed then.
+    pub(super) fn follow(&mut self, bytes: &[u8]) -> Result<(), usize> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            rest = match self.at {
+                At::Body(left) => self.skip(rest, left, At::Body, At::Request),
+                At::Data(left) => self.skip(rest, left, At::Data, At::Chunk),
+                At::Request | At::Head | At::Chunk | At::Trailer => {
+                    let line = bytes.len() - rest.len();
+                    let end = memchr::memchr(b'\n', rest);
+                    self.take_line(rest, end).map_err(|Ambiguous| line + end.unwrap_or(0))?
+                }
+            };
+        }
+        Ok(())
+    }
+
+    fn skip<'a>(&mut self, bytes: &'a [u8], left: u64, on: fn(u64) -> At, then: At) -> &'a [u8] {
+        let size = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
+        let left = left - size as u64;
+        self.at = if left == 0 { then } else { on(left) };
+        bytes.get(size..).unwrap_or_default()
+    }
+
+    fn take_line<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        end: Option<usize>,
+    ) -> Result<&'a [u8], Ambiguous> {
+        let (part, rest) = match end {
+            Some(end) => (bytes.get(..end), bytes.get(end + 1..)),
+            None => (Some(bytes), None),
+        };
+        let part = part.unwrap_or_default();
+        let room = self.line.get_mut(self.size..).unwrap_or_default();
+        for (to, from) in room.iter_mut().zip(part) {
+            *to = *from;
+        }
+        self.size = self.size.saturating_add(part.len());
+        if end.is_some() {
+            let whole = self.size <= LINE;
+            let line = self.line;
+            let line = line.get(..self.size.min(LINE)).unwrap_or_default();
+            self.size = 0;
+            self.at = self.line(line.strip_suffix(b"\r").unwrap_or(line), whole)?;
+        }
+        Ok(rest.unwrap_or_default())
+    }
+
+    /// What follows a line; of a long one its beginning is there.
+    fn line(&mut self, line: &[u8], whole: bool) -> Result<At, Ambiguous> {
+        match self.at {
+            // Empty lines before a request mean nothing.
+            At::Request if line.is_empty() => Ok(At::Request),
+            At::Request => {
+                (self.length, self.chunked) = (None, false);
+                Ok(At::Head)
+            }
+            At::Head if line.is_empty() => match (self.length, self.chunked) {
+                (Some(_), true) => Err(Ambiguous),
+                (_, true) => Ok(At::Chunk),
+                (None | Some(0), false) => Ok(At::Request),
+                (Some(length), false) => Ok(At::Body(length)),
+            },
+            At::Head => {
+                if let Some(value) = value_of(line, b"content-length") {
+                    // What is no plain number is refused all the same.
+                    let length = decimal(value.trim_ascii()).filter(|_| whole);
+                    self.length = Some(length.ok_or(Ambiguous)?);
+                } else if value_of(line, b"transfer-encoding").is_some() {
+                    self.chunked = true;
+                }
+                Ok(At::Head)
+            }
+            At::Chunk => match hexadecimal(line).ok_or(Ambiguous)? {
+                0 => Ok(At::Trailer),
+                size => Ok(At::Data(size.checked_add(2).ok_or(Ambiguous)?)),
+            },
+            At::Trailer if line.is_empty() => Ok(At::Request),
+            at => Ok(at),
+        }
+    }
+}
+
+/// The value of a header's line, if it is of that name.
+fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let (had, rest) = line.split_at_checked(name.len())?;
+    rest.strip_prefix(b":").filter(|_| had.eq_ignore_ascii_case(name))
+}
+
+fn decimal(text: &[u8]) -> Option<u64> {
+    let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(text).ok().filter(|_| digits)?.parse().ok()
+}
+
+/// The number that a chunk's line begins with; what follows is its own.
+fn hexadecimal(line: &[u8]) -> Option<u64> {
+    let end = line.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(line.len());
+    let digits = std::str::from_utf8(line.get(..end)?).ok()?;
+    u64::from_str_radix(digits, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where the bytes become ambiguous, fed in pieces of that size.
+    fn fed(bytes: &[u8], piece: usize) -> bool {
+        let mut framing = Framing::new();
+        bytes.chunks(piece).any(|piece| framing.follow(piece).is_err())
+    }
+
+    const PLAIN: &str = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nabcde";
+    const CHUNKED: &str = "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n\
+        a;ext=1\r\n\r\ncontent-\r\n1C\r\nlength: 3\r\ntransfer-encoding\r\n0\r\nx: y\r\n\r\n";
+    const NONE: &str = "\r\nGET / HTTP/1.1\nhost: x\n\n";
+
+    #[test]
+    fn two_framings_are_found_wherever_the_bytes_are_cut() {
+        for both in [
+            "content-length: 5\r\ntransfer-encoding: chunked",
+            "Transfer-Encoding: chunked\r\nx: y\r\ncOnTeNt-LeNgTh:5",
+            "transfer-encoding:\tchunked\ncontent-length: 0",
+            "content-length: 0\r\ntransfer-encoding: chunked",
+        ] {
+            let bad = format!("POST / HTTP/1.1\r\n{both}\r\n\r\n");
+            for before in [vec![], vec![PLAIN], vec![CHUNKED, NONE, PLAIN], vec![NONE, CHUNKED]] {
+                let before = before.concat();
+                let all = [&*before, &bad].concat();
+                for piece in 1..=all.len() {
+                    assert!(!fed(before.as_bytes(), piece), "{before:?} in {piece}");
+                    assert!(fed(all.as_bytes(), piece), "{all:?} in {piece}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_stands_in_bodies_and_chunks_is_no_head() {
+        let inner = "POST / HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n";
+        let length = inner.len();
+        let head = "POST / HTTP/1.1\r\n";
+        let plain = format!("{head}content-length: {length}\r\n\r\n{inner}{NONE}");
+        let chunked =
+            format!("{head}transfer-encoding: chunked\r\n\r\n{length:x}\r\n{inner}\r\n0\r\n\r\n");
+        for all in [plain, chunked] {
+            for piece in 1..=all.len() {
+                assert!(!fed(all.as_bytes(), piece), "{all:?} in {piece}");
+            }
+        }
+    }
+
+    #[test]
+    fn lengths_that_cannot_be_followed_are_refused() {
+        let room = " ".repeat(LINE);
+        for value in ["", "+5", "5x", "5, 5", "99999999999999999999", &format!("{room}5")] {
+            let head = format!("POST / HTTP/1.1\r\ncontent-length: {value}\r\n\r\n");
+            assert!(fed(head.as_bytes(), 7), "{value:?}");
+        }
+        for size in ["x", "", "-1", "fffffffffffffffff", "ffffffffffffffff"] {
+            let body = format!("POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n{size}\r\n");
+            assert!(fed(body.as_bytes(), 7), "{size:?}");
+        }
+        let long = format!("POST / HTTP/1.1\r\nx-content-length: {room}{room}\r\n\r\n");
+        assert!(!fed(long.as_bytes(), 7));
+    }
+}

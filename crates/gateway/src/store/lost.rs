@@ -1,0 +1,299 @@
+//! What becomes of requests when the store or the accounts do not answer (contract §4,
+//! `on_store_loss`): whole requests, over a gate whose store fails, to an upstream on loopback.
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use softland_session::Answered;
+use softland_session::core::policy::{OnStoreLoss, Policy};
+use softland_session::core::{Digest, NanoUsd};
+use tokio::sync::Notify;
+
+use super::{Changes, Found, MemoryStore, Scope, Store, StoreError};
+use crate::accounts::{
+    Accounts, Ask, Away, Balance, Claim, Lease, MemoryAccounts, Patience, Refusal,
+};
+use crate::body::Body;
+use crate::gate::{Gate, system_clock};
+use crate::govern::{self, Asked};
+use crate::route::{self, Target, Way};
+use crate::settings::{Admin, BaseUrl, Limits, LogSettings, Prices, Settings, Upstream};
+
+/// A store that can be away.
+#[derive(Debug, Default)]
+struct Shaky {
+    store: MemoryStore,
+    accounts: MemoryAccounts,
+    store_away: AtomicBool,
+    accounts_away: AtomicBool,
+}
+
+impl Shaky {
+    fn up(&self) -> Result<(), StoreError> {
+        let away = self.store_away.load(Ordering::SeqCst);
+        if away { Err(StoreError("connection refused".to_owned())) } else { Ok(()) }
+    }
+
+    fn open(&self) -> Result<(), Away> {
+        let away = self.accounts_away.load(Ordering::SeqCst);
+        if away { Err(Away { because: "connection refused".to_owned() }) } else { Ok(()) }
+    }
+}
+
+#[async_trait]
+impl Store for Shaky {
+    async fn find(&self, turns: &[Answered], here: Digest) -> Result<Option<Found>, StoreError> {
+        self.up()?;
+        self.store.find(turns, here).await
+    }
+
+    async fn recall(&self, scope: &str) -> Result<Arc<Scope>, StoreError> {
+        self.up()?;
+        self.store.recall(scope).await
+    }
+
+    async fn keep(&self, scope: &str, changes: Changes) -> Result<(), StoreError> {
+        self.up()?;
+        self.store.keep(scope, changes).await
+    }
+}
+
+#[async_trait]
+impl Accounts for Shaky {
+    async fn reserve(
+        &self,
+        claims: &[Claim],
+        ask: Ask,
+        patience: Patience,
+    ) -> Result<Lease, Refusal> {
+        self.open().map_err(Refusal::Away)?;
+        self.accounts.reserve(claims, ask, patience).await
+    }
+
+    async fn balance(&self, accounts: &[&str]) -> Result<Vec<Balance>, Away> {
+        self.open()?;
+        self.accounts.balance(accounts).await
+    }
+}
+
+/// A gate with a shaky store, and an upstream that counts.
+struct Stand {
+    gate: Arc<Gate>,
+    shaky: Arc<Shaky>,
+    asked: Arc<AtomicUsize>,
+}
+
+impl Stand {
+    fn with(policy: Policy, replies: Vec<Value>, ledger: Option<&Path>) -> Self {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let upstream = provider(replies, Arc::clone(&asked));
+        let settings = settings(upstream, policy, ledger);
+        let mut gate = Gate::new(settings, Arc::new(system_clock)).expect("a gate");
+        let shaky = Arc::new(Shaky::default());
+        gate.store = Arc::clone(&shaky) as _;
+        gate.accounts = Arc::clone(&shaky) as _;
+        Self { gate: Arc::new(gate), shaky, asked }
+    }
+
+    /// Both, or one of them.
+    fn lose(&self, store: bool, accounts: bool) {
+        self.shaky.store_away.store(store, Ordering::SeqCst);
+        self.shaky.accounts_away.store(accounts, Ordering::SeqCst);
+    }
+
+    async fn ask(&self, body: &Value) -> (u16, Value) {
+        let uri = "/v1/messages";
+        let request = Request::post(uri).header("anthropic-version", "2023-06-01");
+        let (parts, ()) = request.body(()).expect("a request").into_parts();
+        let live = self.gate.live();
+        let way = route::find(&live, &parts.method, &parts.uri, &parts.headers);
+        let Ok(Way::Provider { origin, protocol, route, path }) = way else { panic!("no way") };
+        let (id, began) = (self.gate.requests.next(), Instant::now());
+        let target = Target { origin, protocol, route, path, live, id, began };
+        let (gate, body) = (Arc::clone(&self.gate), Bytes::from(body.to_string()));
+        let asked = Asked { gate, target, parts, body, loud: Notify::new() };
+        read(govern::messages(asked).await).await
+    }
+
+    fn sent(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    fn counts(&self, event: &str) -> bool {
+        self.gate.metrics.text().contains(&format!("event=\"{event}\""))
+    }
+}
+
+async fn read(response: Response<Body>) -> (u16, Value) {
+    let (head, body) = response.into_parts();
+    let bytes = body.collect().await.expect("a whole body").to_bytes();
+    (head.status.as_u16(), serde_json::from_slice(&bytes).expect("JSON"))
+}
+
+/// Gives these replies in turn, and the last for ever.
+fn provider(replies: Vec<Value>, asked: Arc<AtomicUsize>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let (mut read, mut buffer) = (Vec::new(), [0; 4096]);
+            while !is_whole(&read) {
+                let Ok(more @ 1..) = stream.read(&mut buffer) else { break };
+                read.extend_from_slice(&buffer[..more]);
+            }
+            let n = asked.fetch_add(1, Ordering::SeqCst);
+            let body = replies.get(n).or_else(|| replies.last()).expect("a reply").to_string();
+            let _ = write!(
+                stream,
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\
+                 content-length: {}\r\n\r\n{body}",
+                body.len()
+            );
+        }
+    });
+    address
+}
+
+fn is_whole(request: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(request);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let length = head.lines().find_map(|line| {
+        line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse::<usize>().ok()
+    });
+    body.len() >= length.unwrap_or(0)
+}
+
+fn settings(upstream: SocketAddr, policy: Policy, ledger: Option<&Path>) -> Settings {
+    let base_url = BaseUrl::parse(&format!("http://{upstream}")).expect("a URL");
+    let upstream = Upstream { base_url, key: None };
+    Settings {
+        listen: "127.0.0.1:0".parse().expect("an address"),
+        allowed_hosts: Vec::new(),
+        admin: Admin::default(),
+        client_tokens: None,
+        upstreams: [("anthropic".to_owned(), upstream)].into(),
+        prices: Prices::default(),
+        policies: BTreeMap::from([("default".to_owned(), policy)]),
+        routes: Vec::new(),
+        forced_policy: None,
+        allow_unmetered: false,
+        ledger: ledger.map(Path::to_owned),
+        ledger_full: false,
+        retention: None,
+        log: LogSettings::default(),
+        limits: Limits::default(),
+    }
+}
+
+fn says(content: &Value, stop: &str) -> Value {
+    json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5",
+        "content": content, "stop_reason": stop, "stop_sequence": null,
+        "usage": {"input_tokens": 1000, "output_tokens": 50}})
+}
+
+fn text() -> Value {
+    says(&json!([{"type": "text", "text": "All is well with the notes."}]), "end_turn")
+}
+
+fn question() -> Value {
+    json!({"model": "claude-sonnet-4-5", "max_tokens": 1000,
+        "tools": [{"name": "read_file", "input_schema": {"type": "object"}}],
+        "messages": [{"role": "user", "content": "How are the notes?"}]})
+}
+
+fn limited(on_store_loss: OnStoreLoss) -> Policy {
+    Policy { cost_limit_usd: Some(NanoUsd(5_000_000_000)), on_store_loss, ..Policy::default() }
+}
+
+#[tokio::test]
+async fn closed_refuses_what_has_a_limit_of_money_and_serves_again_when_the_store_is_back() {
+    for (store, accounts) in [(false, true), (true, false), (true, true)] {
+        let stand = Stand::with(limited(OnStoreLoss::Closed), vec![text()], None);
+        stand.lose(store, accounts);
+        let (status, answer) = stand.ask(&question()).await;
+        assert_eq!((status, &answer["error"]["type"]), (503, &json!("api_error")), "{answer}");
+        let message = answer["error"]["message"].as_str().expect("a message");
+        assert!(message.contains("the cost limit cannot be held now"), "{message}");
+        assert!(message.contains("connection refused"), "{message}");
+        assert_eq!(stand.sent(), 0, "nothing goes out that is not held");
+        stand.lose(false, false);
+        assert_eq!(stand.ask(&question()).await.0, 200);
+        assert!(stand.shaky.accounts.is_idle(), "nothing stays reserved");
+    }
+}
+
+#[tokio::test]
+async fn open_goes_on_and_says_so() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let file = folder.path().join("softland.db");
+    let stand = Stand::with(limited(OnStoreLoss::Open), vec![text()], Some(&file));
+    stand.lose(true, true);
+    let (status, answer) = stand.ask(&question()).await;
+    assert_eq!((status, stand.sent()), (200, 1), "{answer}");
+    assert_eq!(answer["content"][0]["text"], "All is well with the notes.");
+    assert!(stand.counts("accounts_lost") && stand.counts("store_lost"));
+    let ledger = stand.gate.ledger.clone().expect("a ledger");
+    ledger.close(std::time::Duration::from_secs(10)).expect("written");
+    let remark = remark(&file);
+    assert!(remark.contains("its cost limit was not held"), "{remark}");
+    assert!(remark.contains("connection refused"), "{remark}");
+}
+
+/// What the ledger says of its only request.
+fn remark(file: &Path) -> String {
+    let reader = softland_ledger::Reader::open(file).expect("a ledger");
+    let runs = reader.runs(&softland_ledger::Query::default()).expect("runs");
+    let run = runs.first().expect("a run");
+    format!("{:?}", reader.steps(&run.run).expect("steps"))
+}
+
+#[tokio::test]
+async fn without_a_limit_of_money_everything_goes_on() {
+    let observes = Policy {
+        mode: softland_session::core::policy::Mode::Observe,
+        ..limited(OnStoreLoss::Closed)
+    };
+    for policy in [Policy::default(), observes] {
+        let stand = Stand::with(policy, vec![text()], None);
+        stand.lose(true, true);
+        assert_eq!(stand.ask(&question()).await.0, 200);
+        assert!(stand.counts("accounts_lost") && stand.counts("store_lost"));
+    }
+}
+
+/// The history of a run whose calls are used up, so that a landing follows.
+fn used_up() -> Value {
+    let mut body = question();
+    let call = json!({"type": "tool_use", "id": "toolu_0123456789ab", "name": "read_file",
+        "input": {"path": "a"}});
+    let result = json!({"type": "tool_result", "tool_use_id": "toolu_0123456789ab",
+        "content": "notes"});
+    let messages = body["messages"].as_array_mut().expect("messages");
+    messages.push(json!({"role": "assistant", "content": [call]}));
+    messages.push(json!({"role": "user", "content": [result]}));
+    body
+}
+
+#[tokio::test]
+async fn requests_behind_the_clients_own_go_on_too_where_they_may() {
+    let call = json!([{"type": "tool_use", "id": "toolu_0123456789cd", "name": "read_file",
+        "input": {"path": "b"}}]);
+    let replies = vec![says(&call, "tool_use"), text()];
+    let policy = Policy { tool_calls_limit: Some(1), ..limited(OnStoreLoss::Open) };
+    let stand = Stand::with(policy, replies, None);
+    stand.lose(true, true);
+    let (status, answer) = stand.ask(&used_up()).await;
+    assert_eq!((status, stand.sent()), (200, 2), "{answer}");
+    assert_eq!(answer["content"][0]["text"], "All is well with the notes.", "{answer}");
+}

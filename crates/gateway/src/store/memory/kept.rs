@@ -1,0 +1,298 @@
+//! One conversation as this process holds it: as little memory as it takes. A tree of the standard
+//! library has room for eleven values as soon as it has one, and a run's record is mostly a policy
+//! that all runs share.
+//!
+//! It decides what of a conversation is too much, and nothing else.
+
+use std::mem::{size_of, size_of_val};
+use std::sync::Arc;
+
+use softland_session::core::policy::Policy;
+use softland_session::core::{Decided, Digest, NanoUsd, Pinned, Used, lines};
+use softland_session::{KeptTail, Seen};
+
+use crate::store::{Changes, Counted, RunState, Scope};
+
+/// Runs of one conversation.
+const RUNS: usize = 64;
+/// Tails of one conversation.
+const TAILS: usize = 256;
+/// First sights of one conversation.
+const RESULTS: usize = 4096;
+/// Policies that are known to be the same.
+const POLICIES: usize = 32;
+
+/// One conversation.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    pins: Sorted<Pin>,
+    tails: Sorted<KeptTail>,
+    results: Sorted<Seen>,
+    runs: Sorted<Arc<Run>>,
+    newest: Option<Digest>,
+    first: Option<Digest>,
+    tools: Option<Digest>,
+    used: Option<Box<Used>>,
+}
+
+/// The record of a run.
+#[derive(Debug)]
+struct Pin {
+    policy: Arc<Policy>,
+    version: lines::Version,
+    decided: Vec<Decided>,
+    looked: Option<u64>,
+    carried: Option<Box<Used>>,
+}
+
+/// A run's state; its names are shared with the states before it.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    id: Arc<str>,
+    account: Arc<str>,
+    tokens: u64,
+    cost: NanoUsd,
+    ended: bool,
+    begun: u64,
+    last: u64,
+    active: u64,
+    tool_refusals: u64,
+    vain: Option<(Digest, u64)>,
+    known: Option<Counted>,
+}
+
+/// Policies in use, each once.
+#[derive(Debug, Default)]
+pub(super) struct Policies(Vec<Arc<Policy>>);
+
+impl Kept {
+    /// As the rest of the gateway reads it.
+    pub(super) fn scope(&self) -> Scope {
+        Scope {
+            pins: self.pins.iter().map(|(run, pin)| (*run, pin.pinned())).collect(),
+            tails: self.tails.iter().cloned().collect(),
+            results: self.results.iter().copied().collect(),
+            runs: self.runs.iter().map(|(run, state)| (*run, state.state())).collect(),
+            newest: self.newest,
+            first: self.first,
+            tools: self.tools,
+            used: self.used.as_deref().cloned().unwrap_or_default(),
+        }
+    }
+
+    /// Takes the changes in; returns the run that they are of, as it is then.
+    pub(super) fn apply(
+        &mut self,
+        changes: Changes,
+        policies: &mut Policies,
+    ) -> Option<(Digest, Arc<Run>)> {
+        for (run, pinned) in changes.pins {
+            if self.pins.get(&run).is_none_or(|kept| kept.looked <= pinned.looked) {
+                self.pins.insert(run, Pin::of(pinned, policies));
+            }
+        }
+        for (place, tail) in changes.tails {
+            self.tails.insert(place, tail);
+        }
+        for (place, seen) in changes.results {
+            if self.results.get(&place).is_none() {
+                self.results.insert(place, seen);
+            }
+        }
+        self.first = changes.first.or(self.first);
+        self.tools = changes.tools.or(self.tools);
+        if let Some(used) = changes.used {
+            self.used = Some(Box::new(used));
+        }
+        if let Some((run, tokens)) = changes.child_tokens
+            && let Some(state) = self.runs.get_mut(&run)
+        {
+            let state = Arc::make_mut(state);
+            state.tokens = state.tokens.saturating_add(tokens);
+        }
+        let then = changes.run.map(|(run, state)| {
+            let state = Arc::new(Run::after(self.runs.get(&run).map(Arc::as_ref), state));
+            self.runs.insert(run, Arc::clone(&state));
+            self.newest = Some(run);
+            (run, state)
+        });
+        self.bound();
+        then
+    }
+
+    /// A conversation that never ends does not grow for ever. Digests have no age: which records,
+    /// tails and results go is arbitrary, and what is lost is counted from there.
+    fn bound(&mut self) {
+        while self.runs.len() > RUNS {
+            let oldest = self.runs.iter().min_by_key(|(_, run)| run.last).map(|(key, _)| *key);
+            let Some(oldest) = oldest else { break };
+            self.runs.remove(&oldest);
+            self.pins.remove(&oldest);
+        }
+        self.pins.truncate(2 * RUNS);
+        self.tails.truncate(TAILS);
+        self.results.truncate(RESULTS);
+    }
+
+    /// What it takes, nearly: maps of names are counted by their entries, policies not at all.
+    pub(super) fn bytes(&self) -> usize {
+        let used = |used: &Used| size_of_val(used) + used.by_tool.len() * 64;
+        let pins = self.pins.iter().map(|(_, pin)| {
+            pin.decided.capacity() * size_of::<Decided>() + pin.carried.as_deref().map_or(0, used)
+        });
+        let tails = self.tails.iter().map(|(_, tail)| tail.messages.len() + tail.shown.len());
+        let runs = self.runs.len() * (size_of::<Run>() + 128);
+        size_of::<Self>()
+            + self.pins.bytes()
+            + self.tails.bytes()
+            + self.results.bytes()
+            + self.runs.bytes()
+            + runs
+            + pins.sum::<usize>()
+            + tails.sum::<usize>()
+            + self.used.as_deref().map_or(0, used)
+    }
+}
+
+impl Pin {
+    fn of(pinned: Pinned, policies: &mut Policies) -> Self {
+        let Pinned { policy, version, decided, looked, carried } = pinned;
+        let (policy, carried) = (policies.shared(policy), carried.map(Box::new));
+        Self { policy, version, decided, looked, carried }
+    }
+
+    fn pinned(&self) -> Pinned {
+        Pinned {
+            policy: Policy::clone(&self.policy),
+            version: self.version,
+            decided: self.decided.clone(),
+            looked: self.looked,
+            carried: self.carried.as_deref().cloned(),
+        }
+    }
+}
+
+impl Run {
+    /// What follows `before`: tokens and cost are added, the rest replaced.
+    fn after(before: Option<&Self>, state: RunState) -> Self {
+        let RunState { id, account, tokens, cost, ended, begun, last, active, .. } = state;
+        let RunState { tool_refusals, vain, known, .. } = state;
+        let same = |text: &str, old: Option<&Arc<str>>| match old.filter(|old| &***old == text) {
+            Some(old) => Arc::clone(old),
+            None => Arc::from(text),
+        };
+        let spent = before.map(|run| (run.tokens, run.cost)).unwrap_or_default();
+        Self {
+            id: same(&id, before.map(|run| &run.id)),
+            account: same(&account, before.map(|run| &run.account)),
+            tokens: spent.0.saturating_add(tokens),
+            cost: spent.1 + cost,
+            ended,
+            begun,
+            last,
+            active,
+            tool_refusals,
+            vain,
+            known,
+        }
+    }
+
+    /// As the rest of the gateway reads it.
+    pub(super) fn state(&self) -> RunState {
+        RunState {
+            id: self.id.to_string(),
+            account: self.account.to_string(),
+            tokens: self.tokens,
+            cost: self.cost,
+            ended: self.ended,
+            begun: self.begun,
+            last: self.last,
+            active: self.active,
+            tool_refusals: self.tool_refusals,
+            vain: self.vain,
+            known: self.known,
+        }
+    }
+}
+
+impl Policies {
+    /// The same policy, held once. Beyond a few, those that came first are no longer looked for.
+    fn shared(&mut self, policy: Policy) -> Arc<Policy> {
+        if let Some(known) = self.0.iter().find(|known| ***known == policy) {
+            return Arc::clone(known);
+        }
+        if self.0.len() >= POLICIES {
+            self.0.retain(|known| Arc::strong_count(known) > 1);
+        }
+        if self.0.len() >= POLICIES {
+            self.0.remove(0);
+        }
+        let policy = Arc::new(policy);
+        self.0.push(Arc::clone(&policy));
+        policy
+    }
+}
+
+/// A small map: its entries in one piece, in the order of their keys.
+#[derive(Debug)]
+struct Sorted<V>(Vec<(Digest, V)>);
+
+impl<V> Default for Sorted<V> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<V> Sorted<V> {
+    fn find(&self, key: &Digest) -> Result<usize, usize> {
+        self.0.binary_search_by_key(key, |(key, _)| *key)
+    }
+
+    fn get(&self, key: &Digest) -> Option<&V> {
+        self.0.get(self.find(key).ok()?).map(|(_, value)| value)
+    }
+
+    fn get_mut(&mut self, key: &Digest) -> Option<&mut V> {
+        let at = self.find(key).ok()?;
+        self.0.get_mut(at).map(|(_, value)| value)
+    }
+
+    fn insert(&mut self, key: Digest, value: V) {
+        match self.find(&key) {
+            Ok(at) => {
+                if let Some((_, old)) = self.0.get_mut(at) {
+                    *old = value;
+                }
+            }
+            Err(at) => {
+                // One is what most have; a library's first step is four.
+                if self.0.is_empty() {
+                    self.0.reserve_exact(1);
+                }
+                self.0.insert(at, (key, value));
+            }
+        }
+    }
+
+    fn remove(&mut self, key: &Digest) {
+        if let Ok(at) = self.find(key) {
+            self.0.remove(at);
+        }
+    }
+
+    fn truncate(&mut self, most: usize) {
+        self.0.truncate(most);
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn iter(&self) -> std::slice::Iter<'_, (Digest, V)> {
+        self.0.iter()
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.capacity() * size_of::<(Digest, V)>()
+    }
+}

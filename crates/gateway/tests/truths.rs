@@ -1,0 +1,421 @@
+//! What the gateway says of itself is true: what was spent, what is left, what was done and why,
+//! in headers, events and local answers alike.
+
+#![expect(clippy::expect_used, reason = "helpers of tests")]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::{Value, json};
+use softland_gateway::{Clock, Settings};
+use softland_session::core::policy::Value as Key;
+use support::client::Client;
+use support::reading::{End, read};
+use support::script::{INPUT, OUTPUT, Reply, Scripted, calls, nothing, says, whole};
+use support::sim::{governed, text};
+use support::{Provider, Running};
+use tempfile::TempDir;
+
+/// Nano-dollars a token of claude-sonnet-4-5.
+const SONNET_INPUT: u64 = 3_000;
+const SONNET_OUTPUT: u64 = 15_000;
+
+/// Settings with an event log in a folder of its own.
+struct Watched {
+    settings: Settings,
+    folder: TempDir,
+}
+
+impl Watched {
+    fn new(url: &str, keys: &[(&str, Key)]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut settings = governed(url, keys);
+        settings.log.events = Some(Self::path(folder.path()));
+        Self { settings, folder }
+    }
+
+    fn path(folder: &Path) -> PathBuf {
+        folder.join("events.ndjson")
+    }
+
+    async fn running(&self) -> Running {
+        Running::with(self.settings.clone()).await
+    }
+
+    /// The lines of a gateway that is then stopped.
+    async fn lines(&self, mut gateway: Running) -> Vec<String> {
+        gateway.stopped().await;
+        let text = std::fs::read_to_string(Self::path(self.folder.path())).expect("a log");
+        text.lines().map(str::to_owned).collect()
+    }
+
+    async fn events(&self, gateway: Running) -> Vec<Value> {
+        let parsed = |line: &String| serde_json::from_str(line).expect("JSON");
+        self.lines(gateway).await.iter().map(parsed).collect()
+    }
+}
+
+fn named<'e>(events: &'e [Value], name: &str) -> Vec<&'e Value> {
+    events.iter().filter(|event| event["event"] == name).collect()
+}
+
+/// The words of what was done, in order.
+fn interventions(events: &[Value]) -> Vec<String> {
+    let word = |event: &&Value| event["intervention"].as_str().expect("a word").to_owned();
+    named(events, "intervention").iter().map(word).collect()
+}
+
+/// Nano-dollars of all requests.
+fn told_cost(events: &[Value]) -> u64 {
+    let dollars: f64 = named(events, "usage").iter().filter_map(|e| e["cost_usd"].as_f64()).sum();
+    (dollars * 1e9).round() as u64
+}
+
+fn is_estimated(event: &Value) -> bool {
+    event["remark"].as_str().is_some_and(|remark| remark.starts_with("estimated"))
+}
+
+/// A call of some tool.
+fn call(n: u32, tool: &str) -> Value {
+    let id = format!("toolu_truth{n:05}");
+    json!({"type": "tool_use", "id": id, "name": tool, "input": {"path": id}})
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_off_is_paid_for_and_counts_to_the_cap() {
+    for stream in [false, true] {
+        let upstream = Scripted::plays(vec![Reply::Cut("half of it")]).await;
+        let keys = [("session_cost_limit_usd", text("0.05")), ("reserve_tokens", Key::Int(100))];
+        let watched = Watched::new(&upstream.url(), &keys);
+        let gateway = watched.running().await;
+        for n in 0..25 {
+            let client = Client::new(stream).with("x-softland-session: s");
+            client
+                .asking(&format!("{n}: what?"))
+                .set("max_tokens", json!(200))
+                .post(&gateway)
+                .await;
+        }
+        let (sent, spent) = (upstream.provider.count(), gateway.handle.summary().spend.0);
+        assert!(sent < 25, "the cap acts: {sent} requests, {spent} spent");
+        assert!((25_000_000..=50_000_000).contains(&spent), "stream {stream}: {spent}");
+        let events = watched.events(gateway).await;
+        assert_eq!(told_cost(&events), spent, "the events say what the account says");
+        let usage = named(&events, "usage");
+        assert_eq!(usage.len(), sent);
+        assert!(usage.iter().all(|event| is_estimated(event)), "{usage:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_its_own_time_limit_gives_up_is_paid_for() {
+    for (stream, reply) in [
+        (false, Reply::Silent),
+        (true, Reply::Silent),
+        (false, Reply::Hangs("half of it")),
+        (true, Reply::Hangs("half of it")),
+    ] {
+        let name = format!("stream {stream}, {reply:?}");
+        let upstream = Scripted::plays(vec![reply]).await;
+        let keys = [
+            ("time_limit", text("400ms")),
+            ("reserve_time", text("150ms")),
+            ("cost_limit_usd", text("0.50")),
+        ];
+        let watched = Watched::new(&upstream.url(), &keys);
+        let gateway = watched.running().await;
+        let response = read(&Client::new(stream).post(&gateway).await);
+        assert!(response.text().contains("softland"), "{name}: {}", response.text());
+        let (sent, spent) = (upstream.provider.count(), gateway.handle.summary().spend.0);
+        assert!(sent > 0 && spent >= sent as u64 * INPUT / 2 * SONNET_INPUT, "{name}: {spent}");
+        let events = watched.events(gateway).await;
+        assert_eq!(told_cost(&events), spent, "{name}");
+        let usage = named(&events, "usage");
+        assert_eq!(usage.len(), sent, "{name}");
+        assert!(usage.iter().all(|event| is_estimated(event)), "{name}: {usage:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_is_cut_costs_what_was_written_of_it_and_is_marked() {
+    let said = "Fifty-five characters are all that came of this answer.";
+    let upstream = Scripted::plays(vec![Reply::Cut(said)]).await;
+    let watched = Watched::new(&upstream.url(), &[]);
+    let gateway = watched.running().await;
+    Client::new(true).post(&gateway).await;
+    let events = watched.events(gateway).await;
+    let [usage] = *named(&events, "usage") else { panic!("{events:?}") };
+    assert_eq!((&usage["input"], &usage["output"]), (&json!(INPUT), &json!(said.len() / 4)));
+    assert!(is_estimated(usage), "{usage}");
+}
+
+#[tokio::test]
+async fn a_new_name_begins_a_run_where_only_names_do() {
+    let replies = vec![
+        calls(1),
+        calls(2),
+        calls(3),
+        says("That is all there is to it."),
+        calls(4),
+        says("The second answer is this one."),
+        calls(5),
+        says("The third answer is this one."),
+    ];
+    let upstream = Scripted::plays(replies).await;
+    let keys = [("run_boundary", text("header")), ("tool_calls_limit", Key::Int(9))];
+    let gateway = Running::with(governed(&upstream.url(), &keys)).await;
+    let mut client = Client::new(true).with("x-softland-run: one");
+    let mut counts = Vec::new();
+    let mut ids = Vec::new();
+    let mut turn = async |client: &mut Client| {
+        let (message, _) = client.turn(&gateway).await;
+        counts.push(message.header("x-softland-tool-calls").expect("a count").to_owned());
+        ids.push(message.header("x-softland-run").expect("a run").to_owned());
+    };
+    for _ in 0..4 {
+        turn(&mut client).await;
+    }
+    client.says("And now something else, please.");
+    client.headers.pop();
+    client = client.with("x-softland-run: two");
+    for _ in 0..2 {
+        turn(&mut client).await;
+    }
+    // A human message alone begins none.
+    client.says("And one more thing.");
+    for _ in 0..2 {
+        turn(&mut client).await;
+    }
+    assert_eq!(counts, ["0/9", "1/9", "2/9", "3/9", "0/9", "1/9", "1/9", "2/9"]);
+    assert_ne!(ids[3], ids[4], "another name, another run");
+}
+
+#[tokio::test]
+async fn the_last_result_says_what_was_taken_out_of_its_turn_for_ever() {
+    let batch = |n| Reply::Says(vec![call(n, "list_dir"), call(n + 1, "read_file")], "tool_use");
+    for (stream, limit) in [(true, 0), (false, 1)] {
+        let upstream = Scripted::plays(vec![batch(0), batch(2), calls(9), says("all of it")]).await;
+        let keys = [("tool_limits", text(&format!("list_dir={limit}")))];
+        let watched = Watched::new(&upstream.url(), &keys);
+        let gateway = watched.running().await;
+        let mut client = Client::new(stream);
+        client.run(&gateway).await;
+        let line = format!("list_dir: limit of {limit} reached; other tools remain");
+        let last_result = |asked: &Value, message: usize| {
+            let results = asked["messages"][message]["content"].as_array().expect("results");
+            results.last().expect("one")["content"].to_string()
+        };
+        // Of the first turn both calls fit where one is allowed.
+        let (first, at) = if limit == 0 { (1, 2) } else { (2, 4) };
+        for asked in first..=3 {
+            let asked = upstream.asked(asked);
+            assert!(last_result(&asked, at).contains(&line), "limit {limit}: {asked}");
+            assert_eq!(last_result(&asked, 2).contains(&line), limit == 0, "{asked}");
+        }
+        let (before, after) = (upstream.asked(2), upstream.asked(3));
+        let shared = before["messages"].as_array().expect("messages");
+        let longer = after["messages"].as_array().expect("messages");
+        assert_eq!(longer.get(..shared.len()), Some(shared.as_slice()), "the same bytes for ever");
+        let done = interventions(&watched.events(gateway).await);
+        assert!(done.contains(&"refuse".to_owned()), "{done:?}");
+    }
+}
+
+#[tokio::test]
+async fn calls_taken_out_of_a_batch_are_told_of() {
+    let batch = vec![call(1, "read_file"), call(2, "list_dir"), call(3, "list_dir")];
+    for stream in [true, false] {
+        let replies = vec![Reply::Says(batch.clone(), "tool_use"), says("all of it")];
+        let upstream = Scripted::plays(replies).await;
+        let watched = Watched::new(&upstream.url(), &[("tool_calls_limit", Key::Int(1))]);
+        let gateway = watched.running().await;
+        let mut client = Client::new(stream);
+        let (_, response) = client.turn(&gateway).await;
+        assert_eq!(response.calls().len(), 1);
+        if stream {
+            assert_eq!(response.comments, ["softland refuse"]);
+        }
+        client.run(&gateway).await;
+        let events = watched.events(gateway).await;
+        assert_eq!(interventions(&events), ["refuse", "ask"]);
+        let refused = named(&events, "intervention")[0];
+        assert_eq!(refused["because"], json!({"reason": "tool_calls", "used": 1, "limit": 1}));
+        assert_eq!(refused["text"], "taken out of the turn: list_dir, list_dir");
+        assert_eq!(refused["turn"], 1);
+    }
+}
+
+/// A clock that the test sets.
+fn clock(time: &Arc<AtomicU64>) -> Clock {
+    let time = Arc::clone(time);
+    Arc::new(move || time.load(Ordering::SeqCst))
+}
+
+#[tokio::test]
+async fn what_remains_at_the_end_has_the_last_request_in_it() {
+    let time = Arc::new(AtomicU64::new(1_790_000_000_000));
+    let passes = Arc::clone(&time);
+    let provider = Provider::does(move |asked, wire| {
+        let passes = Arc::clone(&passes);
+        async move {
+            passes.fetch_add(5 * 60_000, Ordering::SeqCst);
+            let streams = asked.text().contains("\"stream\":true");
+            let first = !asked.text().contains("tool_result");
+            let reply = match first {
+                true => whole(&[call(1, "read_file")], "tool_use", streams),
+                false => {
+                    whole(&[json!({"type": "text", "text": "all of it"})], "end_turn", streams)
+                }
+            };
+            wire.lock().await.send(reply).await;
+            true
+        }
+    })
+    .await;
+    for stream in [true, false] {
+        let keys = [
+            ("cost_limit_usd", text("5")),
+            ("session_cost_limit_usd", text("7")),
+            ("tokens_limit", Key::Int(100_000)),
+            ("time_limit", text("1h")),
+            ("tool_calls_limit", Key::Int(3)),
+        ];
+        let watched = Watched::new(&provider.url(), &keys);
+        let gateway = Running::with_clock(watched.settings.clone(), clock(&time)).await;
+        Client::new(stream).with("x-softland-session: s").run(&gateway).await;
+        let lines = watched.lines(gateway).await;
+        let done = lines.iter().find(|line| line.contains("\"event\":\"done\"")).expect("an end");
+        let left: Value = serde_json::from_str::<Value>(done).expect("JSON")["remaining"].clone();
+        // Two requests of $0.00375 each; amounts are written as decimals.
+        assert_eq!(2 * (INPUT * SONNET_INPUT + OUTPUT * SONNET_OUTPUT), 7_500_000);
+        for (key, left) in [("cost_limit_usd", "4.9925"), ("session_cost_limit_usd", "6.9925")] {
+            assert!(done.contains(&format!("\"{key}\":{left},")), "{key} {left}: {done}");
+        }
+        assert_eq!(left["tokens_limit"], 100_000 - 2 * (INPUT + OUTPUT));
+        assert_eq!(left["time_limit"], 50 * 60, "seconds");
+        assert_eq!(left["tool_calls_limit"], 2);
+    }
+}
+
+#[tokio::test]
+async fn a_token_limit_lets_through_what_may_fit() {
+    for (bytes, fits) in [(175_000, true), (600_000, false)] {
+        let upstream = Scripted::plays(vec![says("the answer")]).await;
+        let keys = [("tokens_limit", Key::Int(100_000))];
+        let gateway = Running::with(governed(&upstream.url(), &keys)).await;
+        let prompt = "a word and another ".repeat(bytes / 19);
+        let response = read(&Client::new(false).asking(&prompt).post(&gateway).await);
+        assert_eq!(upstream.provider.count(), usize::from(fits), "{bytes} bytes");
+        assert_eq!(response.text() == "the answer", fits, "{}", response.text());
+    }
+}
+
+#[tokio::test]
+async fn a_worst_case_that_does_not_fit_is_no_limit_reached() {
+    for (key, limit, used) in [
+        ("cost_limit_usd", text("0.002"), "$0.00 of $0.002"),
+        ("tokens_limit", Key::Int(200), "0 of 200"),
+    ] {
+        let upstream = Scripted::plays(vec![says("the answer")]).await;
+        let gateway = Running::with(governed(&upstream.url(), &[(key, limit)])).await;
+        let response = read(&Client::new(true).post(&gateway).await);
+        assert_eq!(upstream.provider.count(), 0);
+        let said = response.text();
+        assert!(said.contains("did not fit") && said.contains(used), "{said}");
+        assert!(!said.contains("reached its limit"), "{said}");
+    }
+}
+
+/// A history that another gateway has governed so far, with as many calls in its only round.
+fn history(calls: u32) -> Value {
+    let blocks: Vec<Value> = (0..calls).map(|n| call(n, "read_file")).collect();
+    let result = |block: &Value| json!({"type": "tool_result", "tool_use_id": block["id"], "content": format!("of {block}")});
+    let results: Vec<Value> = blocks.iter().map(result).collect();
+    json!([
+        {"role": "user", "content": "What is in it?"},
+        {"role": "assistant", "content": blocks},
+        {"role": "user", "content": results},
+    ])
+}
+
+#[tokio::test]
+async fn a_run_begins_with_its_beginning() {
+    let upstream = Scripted::plays(vec![calls(7), says("all of it")]).await;
+    let watched = Watched::new(&upstream.url(), &[("tool_calls_limit", Key::Int(6))]);
+    let gateway = watched.running().await;
+    Client::new(true).set("messages", history(3)).run(&gateway).await;
+    let events = watched.events(gateway).await;
+    let of: Vec<_> = events.iter().map(|event| event["event"].as_str()).collect();
+    assert_eq!(of[0], Some("run_start"), "{of:?}");
+    assert!(of.contains(&Some("intervention")), "{of:?}");
+    for (n, event) in events.iter().enumerate() {
+        assert_eq!((&event["seq"], &event["run"]), (&json!(n), &events[0]["run"]));
+    }
+}
+
+/// What a provider adds to a request with tools, at most, in tokens (`money::Size`).
+const TOOLS: u64 = 1060;
+
+#[tokio::test]
+async fn nothing_is_named_that_was_not_done() {
+    for (stream, asks) in [(true, true), (false, true), (true, false)] {
+        let upstream = Scripted::plays(vec![says("the answer")]).await;
+        let mut client = Client::new(stream);
+        if asks {
+            client = client.set("messages", history(2));
+        }
+        // Enough for the request as it is and a few words, not for the note that asks for them.
+        let input = client.body.to_string().len() as u64 + TOOLS;
+        let cap = input * SONNET_INPUT + 20 * SONNET_OUTPUT;
+        let cap = text(&format!("0.{cap:09}"));
+        let watched = Watched::new(&upstream.url(), &[("cost_limit_usd", cap)]);
+        let gateway = watched.running().await;
+        let message = client.post(&gateway).await;
+        assert!(read(&message).text().contains("softland"));
+        assert_eq!(upstream.provider.count(), 0, "nothing is sent");
+        let done = message.header("x-softland-interventions");
+        assert_eq!(done, Some("local_answer"));
+        let done = interventions(&watched.events(gateway).await);
+        assert!(done.contains(&"deny_spend".to_owned()), "it was tried: {done:?}");
+        assert!(!done.iter().any(|word| word == "ask" || word == "none"), "{done:?}");
+        assert_eq!(done.last().map(String::as_str), Some("local_answer"));
+    }
+}
+
+#[tokio::test]
+async fn a_request_has_the_rung_that_it_was_not_the_next_one() {
+    let batch = vec![call(1, "read_file"), call(2, "list_dir"), call(3, "list_dir")];
+    for stream in [true, false] {
+        let replies = vec![Reply::Says(batch.clone(), "tool_use"), says("all of it")];
+        let upstream = Scripted::plays(replies).await;
+        let keys = [("tool_calls_limit", Key::Int(2)), ("batch", text("none"))];
+        let watched = Watched::new(&upstream.url(), &keys);
+        let gateway = watched.running().await;
+        Client::new(stream).run(&gateway).await;
+        let events = watched.events(gateway).await;
+        let rungs: Vec<_> =
+            named(&events, "usage").iter().map(|event| event["rung"].clone()).collect();
+        assert_eq!(rungs, [Value::Null, json!("refuse")]);
+    }
+}
+
+#[tokio::test]
+async fn a_nudge_that_the_provider_fails_is_no_empty_turn() {
+    for stream in [true, false] {
+        let broken = Reply::Error("500 Internal Server Error", Vec::new(), "{}");
+        let upstream = Scripted::plays(vec![nothing(), broken]).await;
+        let watched = Watched::new(&upstream.url(), &[]);
+        let gateway = watched.running().await;
+        let response = read(&Client::new(stream).post(&gateway).await);
+        assert_eq!(response.end, End::Whole);
+        let said = response.text();
+        assert!(said.contains("the provider failed"), "{said}");
+        let events = watched.events(gateway).await;
+        assert_eq!(named(&events, "signal").len(), 1, "{events:?}");
+        let [done] = *named(&events, "done") else { panic!("{events:?}") };
+        assert_eq!((&done["outcome"], &done["reason"]), (&json!("stopped"), &json!("provider")));
+    }
+}
