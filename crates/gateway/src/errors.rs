@@ -87,7 +87,7 @@ fn anthropic_kind(status: StatusCode) -> &'static str {
         404 => "not_found_error",
         413 => "request_too_large",
         429 => "rate_limit_error",
-        503 | 529 => "overloaded_error",
+        529 => "overloaded_error",
         400..=499 => "invalid_request_error",
         _ => "api_error",
     }

@@ -1,5 +1,5 @@
-//! One governed request of Anthropic's Messages API, from its arrival to the end of its answer:
-//! whose it is, what is sent for it, what the client gets, and what is kept of it.
+//! One governed request of any protocol, from its arrival to the end of its answer: whose it is,
+//! what is sent for it, what the client gets, and what is kept of it.
 //!
 //! What to send and what to show is decided by [`softland_session`]; here it is carried out.
 
@@ -19,6 +19,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Response;
 use http::request::Parts;
+use softland_session::wire::Api;
 use softland_session::wire::anthropic::Request;
 use tokio::sync::Notify;
 
@@ -33,6 +34,8 @@ use open::Opening;
 /// A client's request, read whole.
 pub(crate) struct Asked {
     pub(crate) gate: Arc<Gate>,
+    /// How it speaks.
+    pub(crate) api: Api,
     pub(crate) target: Target,
     pub(crate) parts: Parts,
     pub(crate) body: Bytes,
@@ -40,31 +43,48 @@ pub(crate) struct Asked {
     pub(crate) loud: Notify,
 }
 
-/// `POST /v1/messages`. What is no such request passes as it is: the upstream says what is wrong
-/// with it.
-pub(crate) async fn messages(asked: Asked) -> Response<Body> {
+/// A turn. What is no request of the API's passes as it is: the upstream says what is wrong with
+/// it.
+pub(crate) async fn turn(asked: Asked) -> Response<Body> {
+    let api = asked.api;
     let asked = Arc::new(asked);
     let mut making: alive::Making = Box::pin(make(Arc::clone(&asked)));
     tokio::select! {
         biased;
         response = &mut making => response,
-        () = asked.loud.notified() => alive::keep(making),
+        () = asked.loud.notified() => alive::keep(api, making),
     }
 }
 
 async fn make(asked: Arc<Asked>) -> Response<Body> {
     let body = asked.body.clone();
-    let Ok(request) = Request::scan(&body) else {
-        return pass::whole(&asked.gate, &asked.target, asked.parts.clone(), body).await;
+    let Ok(request) = Request::of(asked.api, &body) else {
+        return unread(&asked).await;
     };
     let opening = match Opening::of(&asked, &request).await {
         Ok(opening) => opening,
         Err(answer) => return *answer,
     };
+    if let Some(member) = request.apart {
+        return opening.apart(member).await;
+    }
     match opening.begin(&request).await {
         Ok(flow) => flow.respond().await,
         Err(answer) => *answer,
     }
+}
+
+/// What is no request of Anthropic's API is refused by it. OpenAI may serve one that has neither
+/// model nor input: a stored prompt names them.
+async fn unread(asked: &Asked) -> Response<Body> {
+    let Asked { gate, target, parts, body, .. } = asked;
+    let unmetered = asked.api != Api::Anthropic;
+    let unmetered = match unmetered.then(|| pass::unmetered(target, parts)).transpose() {
+        Ok(unmetered) => unmetered == Some(true),
+        Err(refusal) => return refusal.response(),
+    };
+    let response = pass::whole(gate, target, parts.clone(), body.clone()).await;
+    if unmetered { pass::as_unmetered(response) } else { response }
 }
 
 /// `POST /v1/messages/count_tokens`: the tokens of what would be sent. Nothing is spent and
@@ -72,7 +92,7 @@ async fn make(asked: Arc<Asked>) -> Response<Body> {
 pub(crate) async fn count_tokens(asked: Asked) -> Response<Body> {
     let asked = Arc::new(asked);
     let body = asked.body.clone();
-    let (target, governed) = match Request::scan(&body) {
+    let (target, governed) = match Request::of(asked.api, &body) {
         Ok(request) => match Opening::of(&asked, &request).await {
             Ok(opening) => (opening.target.clone(), opening.governed(&request)),
             Err(answer) => return *answer,

@@ -16,7 +16,7 @@ use crate::upstream::Response;
 
 mod unmetered;
 
-pub(crate) use unmetered::unmetered;
+pub(crate) use unmetered::{as_unmetered, is_unmetered, refusal, unmetered};
 
 /// Passes a request on while its body comes in.
 pub(crate) async fn stream(

@@ -10,6 +10,8 @@ use http::header::HeaderName;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, StatusCode, Uri};
 
+use softland_session::wire::Api;
+
 use crate::errors::Refusal;
 use crate::gate::Live;
 use crate::metrics::RequestId;
@@ -54,6 +56,16 @@ pub(crate) enum Route {
 }
 
 impl Route {
+    /// The API that it is a turn of, or the counting of one; `None` where nothing is governed.
+    pub(crate) fn api(self) -> Option<Api> {
+        match self {
+            Self::Messages | Self::CountTokens => Some(Api::Anthropic),
+            Self::ChatCompletions => Some(Api::Chat),
+            Self::Responses => Some(Api::Responses),
+            Self::Other => None,
+        }
+    }
+
     /// Its word in metrics.
     pub(crate) fn word(self) -> &'static str {
         match self {

@@ -5,20 +5,26 @@ mod support;
 
 use serde_json::{Value, json};
 use softland_session::core::policy::Value as Key;
-use support::client::Client;
+use softland_session::wire::Api;
+use support::client::{APIS, Client};
 use support::sim::{Simulated, governed, text};
 use support::{Message, Running};
 
+/// Every API, streaming and not.
+fn all() -> impl Iterator<Item = (Api, bool)> {
+    APIS.into_iter().flat_map(|api| [true, false].map(|stream| (api, stream)))
+}
+
 #[tokio::test]
 async fn a_run_is_counted_down_and_landed_streaming_and_not() {
-    for stream in [true, false] {
+    for (api, stream) in all() {
         for scenario in ["looper", "sweeper", "stubborn", "mute", "parallel"] {
             let upstream = Simulated::playing(scenario).await;
             let keys = [("tool_calls_limit", Key::Int(4)), ("repeat_limit", Key::Int(50))];
             let gateway = Running::with(governed(&upstream.url, &keys)).await;
-            let mut client = Client::new(stream);
+            let mut client = Client::on(api, stream);
             let (turns, last, response) = client.run(&gateway).await;
-            let name = format!("{scenario}, stream: {stream}");
+            let name = format!("{api:?}, {scenario}, stream: {stream}");
             assert!(!response.text().trim().is_empty(), "{name}: no answer");
             assert!(turns <= 6, "{name}: {turns} turns");
             assert_eq!(last.header("x-softland-phase"), Some("landing"), "{name}");
@@ -30,33 +36,35 @@ async fn a_run_is_counted_down_and_landed_streaming_and_not() {
 
 #[tokio::test]
 async fn the_head_says_what_was_done() {
-    let upstream = Simulated::playing("sweeper").await;
-    let gateway =
-        Running::with(governed(&upstream.url, &[("tool_calls_limit", Key::Int(4))])).await;
-    let mut client = Client::new(false);
-    let mut phases = Vec::new();
-    let mut runs = std::collections::BTreeSet::new();
-    loop {
-        let (message, response) = client.turn(&gateway).await;
-        phases.push(message.header("x-softland-phase").unwrap().to_owned());
-        runs.insert(message.header("x-softland-run").unwrap().to_owned());
-        if response.calls().is_empty() {
-            break;
+    for api in APIS {
+        let upstream = Simulated::playing("sweeper").await;
+        let gateway =
+            Running::with(governed(&upstream.url, &[("tool_calls_limit", Key::Int(4))])).await;
+        let mut client = Client::on(api, false);
+        let mut phases = Vec::new();
+        let mut runs = std::collections::BTreeSet::new();
+        loop {
+            let (message, response) = client.turn(&gateway).await;
+            phases.push(message.header("x-softland-phase").unwrap().to_owned());
+            runs.insert(message.header("x-softland-run").unwrap().to_owned());
+            if response.calls().is_empty() {
+                break;
+            }
         }
+        assert_eq!(phases, ["silent", "silent", "countdown", "countdown", "landing"], "{api:?}");
+        assert_eq!(runs.len(), 1, "found by its content: {api:?}, {runs:?}");
     }
-    assert_eq!(phases, ["silent", "silent", "countdown", "countdown", "landing"]);
-    assert_eq!(runs.len(), 1, "a conversation without a name is found by its content: {runs:?}");
 }
 
 #[tokio::test]
 async fn an_empty_turn_is_repaired() {
-    for stream in [true, false] {
+    for (api, stream) in all() {
         let upstream = Simulated::playing("empty").await;
         let gateway = Running::with(governed(&upstream.url, &[])).await;
-        let mut client = Client::new(stream);
+        let mut client = Client::on(api, stream);
         let (_, _, response) = client.run(&gateway).await;
-        assert!(!response.text().trim().is_empty(), "stream: {stream}");
-        assert_eq!(upstream.refused(), 0);
+        assert!(!response.text().trim().is_empty(), "{api:?}, stream: {stream}");
+        assert_eq!(upstream.refused(), 0, "{api:?}: {:?}", upstream.sim.stats().refusals);
         gateway.until_metrics(r#"softland_interventions_total{intervention="nudge"} 1"#).await;
     }
 }
@@ -64,18 +72,18 @@ async fn an_empty_turn_is_repaired() {
 #[tokio::test]
 async fn below_the_limits_not_a_byte_is_changed() {
     for scenario in ["reader", "thinker"] {
-        for stream in [true, false] {
+        for (api, stream) in all() {
             let mut sides = Vec::new();
             for limit in [None, Some(("tool_calls_limit", Key::Int(100)))] {
                 let upstream = Simulated::playing(scenario).await;
                 let keys: Vec<_> = limit.into_iter().collect();
                 let gateway = Running::with(governed(&upstream.url, &keys)).await;
-                let mut client = Client::new(stream).with("x-softland-session: same");
+                let mut client = Client::on(api, stream).with("x-softland-session: same");
                 let (_, message, _) = client.run(&gateway).await;
                 assert_eq!(message.header("x-softland-interventions"), None);
                 sides.push((client.body, message.body));
             }
-            assert_eq!(sides[0], sides[1], "{scenario}, stream: {stream}");
+            assert_eq!(sides[0], sides[1], "{api:?}, {scenario}, stream: {stream}");
         }
     }
 }
@@ -98,16 +106,21 @@ async fn a_model_without_a_price_is_refused_under_a_cost_limit() {
 
 #[tokio::test]
 async fn money_lands_a_run_and_is_never_overspent() {
-    for stream in [true, false] {
+    for (api, stream) in all() {
         let upstream = Simulated::playing("sweeper").await;
-        let keys = [("cost_limit_usd", text("0.20"))];
-        let gateway = Running::with(governed(&upstream.url, &keys)).await;
-        let mut client = Client::new(stream);
+        // Of what a turn costs: the models' prices differ.
+        let (limit, nano) = match api {
+            Api::Anthropic => ("0.20", 200_000_000),
+            Api::Chat | Api::Responses => ("0.05", 50_000_000),
+        };
+        let gateway =
+            Running::with(governed(&upstream.url, &[("cost_limit_usd", text(limit))])).await;
+        let mut client = Client::on(api, stream);
         let (_, message, response) = client.run(&gateway).await;
         assert!(!response.text().trim().is_empty());
         assert_eq!(message.header("x-softland-phase"), Some("landing"));
         let spent = upstream.billed();
-        assert!(spent <= 200_000_000, "{spent}");
+        assert!(spent <= nano, "{api:?}: {spent}");
         assert_eq!(upstream.refused(), 0, "{:?}", upstream.sim.stats().refusals);
     }
 }
@@ -160,4 +173,58 @@ async fn who_only_observes_changes_nothing_and_says_what_would_have_been_done() 
     gateway.until_metrics(would).await;
     let metrics = gateway.metrics().await;
     assert!(!metrics.contains("softland_interventions_total{"), "nothing was done:\n{metrics}");
+}
+
+/// What nobody can follow is no turn of a run: a background response, several choices, a stored
+/// prompt.
+#[tokio::test]
+async fn what_is_no_single_answer_passes_unmetered_or_not_at_all() {
+    let cases = [
+        (Api::Responses, json!({"model": "gpt-5.2", "input": "hi", "background": true})),
+        (Api::Responses, json!({"prompt": {"id": "pmpt_1"}})),
+        (
+            Api::Chat,
+            json!({"model": "gpt-4.1", "n": 2,
+            "messages": [{"role": "user", "content": "hi"}]}),
+        ),
+    ];
+    for (api, body) in cases {
+        let says = support::response("200 OK", &["content-type: application/json"], "{\"x\": 1}");
+        let provider = support::Provider::says(says).await;
+        let mut client = Client::on(api, false);
+        client.body = body;
+        let keys = [("tool_calls_limit", Key::Int(4))];
+        let gateway = Running::with(governed(&provider.url(), &keys)).await;
+        let got = client.post(&gateway).await;
+        assert_eq!((got.status(), got.text()), (200, "{\"x\": 1}"));
+        assert_eq!(provider.only().text(), client.body.to_string());
+        gateway.until_metrics("{event=\"unmetered\"} 1").await;
+
+        let keys = [("cost_limit_usd", text("1.00"))];
+        let gateway = Running::with(governed(&provider.url(), &keys)).await;
+        let got = client.post(&gateway).await;
+        assert_eq!((got.status(), got.header("x-should-retry")), (400, Some("false")));
+        assert!(got.text().contains("allow_unmetered"), "{}", got.text());
+        assert_eq!(provider.count(), 1);
+    }
+}
+
+/// A stream of Chat Completions says what it costs only if asked: under a limit of money it is
+/// asked, and the client sees nothing of that.
+#[tokio::test]
+async fn usage_that_the_client_did_not_ask_for_is_counted_and_not_shown() {
+    for (limit, said) in
+        [(("cost_limit_usd", text("5.00")), true), (("turns_limit", Key::Int(9)), false)]
+    {
+        let upstream = Simulated::playing("reader").await;
+        let gateway = Running::with(governed(&upstream.url, &[limit])).await;
+        let (message, response) = Client::on(Api::Chat, true).turn(&gateway).await;
+        assert_eq!(response.usage, Value::Null);
+        assert!(!message.text().contains("\"usage\":{"), "{}", message.text());
+        assert!(upstream.billed() > 0);
+        let metrics = gateway.metrics().await;
+        let spent = metrics.lines().find_map(|l| l.strip_prefix("softland_spend_usd_total "));
+        let spent: f64 = spent.unwrap().parse().unwrap();
+        assert_eq!(spent > 0.0, said, "{metrics}");
+    }
 }

@@ -325,6 +325,10 @@ impl Framing for Chat {
         out
     }
 
+    fn write_error(&mut self, kind: &str, message: &str, out: &mut Vec<u8>) {
+        respond::write_error(out, kind, message, None);
+    }
+
     fn write_block(&mut self, index: u32, block: &Block, out: &mut Vec<u8>) {
         let Block::Chat(block) = block else { return };
         match block {

@@ -8,6 +8,7 @@
 
 mod behind;
 mod done;
+mod notice;
 mod plan;
 mod unfinished;
 
@@ -32,6 +33,7 @@ use crate::remembered::{Remembered, Seen};
 use crate::reply::Reply;
 
 pub use done::{Done, Pending};
+pub use notice::{error_event, ping};
 pub use unfinished::{Unfinished, Unreadable};
 
 /// What an exchange needs to know beside the request.

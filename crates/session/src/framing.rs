@@ -236,6 +236,14 @@ pub(crate) trait Framing: std::fmt::Debug + Send + Sync {
     /// What was read without being folded will be read again.
     fn rewind(&mut self) {}
 
+    /// A sign of life. Readers skip a comment wherever it stands.
+    fn write_ping(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b": softland wait\n\n");
+    }
+
+    /// An error behind which nothing comes.
+    fn write_error(&mut self, kind: &str, message: &str, out: &mut Vec<u8>);
+
     /// A whole block.
     fn write_block(&mut self, index: u32, block: &Block, out: &mut Vec<u8>);
 

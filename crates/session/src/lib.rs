@@ -20,7 +20,9 @@ mod reply;
 mod responses;
 mod tail;
 
-pub use exchange::{Context, Done, Exchange, Opened, Pending, Step, Unfinished, Unreadable};
+pub use exchange::{
+    Context, Done, Exchange, Opened, Pending, Step, Unfinished, Unreadable, error_event, ping,
+};
 pub use out::{Event, Intervention, Out};
 pub use outline::{Answered, Outline};
 pub use remembered::{KeptTail, Remembered, Seen};

@@ -455,6 +455,10 @@ impl Relay {
     }
 
     /// The protocol.
+    pub(crate) fn framing_mut(&mut self) -> &mut dyn Framing {
+        &mut *self.client.framing
+    }
+
     pub(crate) fn framing(&self) -> &dyn Framing {
         &*self.client.framing
     }

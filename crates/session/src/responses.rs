@@ -10,8 +10,8 @@ use softland_wire::Tokens;
 use softland_wire::json::write_str;
 use softland_wire::responses::respond::{self, Changes, EndOf, Head};
 use softland_wire::responses::{
-    Assembler, Channel, End as WireEnd, Event, EventKind, OutputItem, OutputKind, Phase, Response,
-    Role, Status, StreamItem, StreamItemKind, Usage,
+    Assembler, Channel, End as WireEnd, Event, EventKind, Failure, OutputItem, OutputKind, Phase,
+    Response, Role, Status, StreamItem, StreamItemKind, Usage,
 };
 
 use crate::framing::{
@@ -22,6 +22,9 @@ use block::Answered;
 use numbers::Numbers;
 
 pub(crate) use block::ResponsesBlock;
+
+/// The id of a response that failed before it had one.
+const UNBEGUN: &str = "resp_softland";
 
 /// The Responses API.
 #[derive(Debug)]
@@ -285,6 +288,23 @@ impl Framing for Responses {
     /// Every event carries one part.
     fn alone(&self, _: &Part<'_>) -> Vec<u8> {
         Vec::new()
+    }
+
+    /// Some clients read the error, others only how the response ended.
+    fn write_error(&mut self, kind: &str, message: &str, out: &mut Vec<u8>) {
+        let failure =
+            Failure { kind: kind.to_owned(), code: kind.to_owned(), message: message.to_owned() };
+        self.numbers.own(|next| respond::write_error(out, next, &failure));
+        let items = std::mem::take(&mut self.items);
+        let output: Vec<&[u8]> = items.values().map(String::as_bytes).collect();
+        let (status, output) = (EndOf::Failed(&failure), output.as_slice());
+        let changes = Changes { status: Some(status), output: Some(output), ..Changes::default() };
+        let begun = self.head.as_deref().and_then(|head| respond::changed(head, &changes).ok());
+        let whole = begun.unwrap_or_else(|| {
+            let head = Head { id: UNBEGUN, model: "", created_at: 0, previous_response_id: None };
+            respond::response(&head, status, output, None)
+        });
+        self.numbers.own(|next| respond::write_end(out, next, &Status::Failed, &whole));
     }
 
     fn write_block(&mut self, index: u32, block: &Block, out: &mut Vec<u8>) {

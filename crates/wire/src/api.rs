@@ -13,6 +13,15 @@ pub enum Api {
 }
 
 impl Api {
+    /// The smallest output limit that it takes, in tokens: the Responses API refuses less than 16.
+    #[must_use]
+    pub const fn least_output(self) -> u64 {
+        match self {
+            Self::Anthropic | Self::Chat => 1,
+            Self::Responses => 16,
+        }
+    }
+
     /// The member of a tool's result that holds what the tool said.
     pub(crate) const fn result_member(self) -> &'static str {
         match self {

@@ -222,6 +222,7 @@ impl Account {
         let held = if exploring { answer } else { NanoUsd::ZERO };
         let claims = self.claims(policy, held);
         let floor = if exploring { policy.reserve_tokens } else { 16 };
+        let floor = floor.max(request.api.least_output());
         let want = Want {
             input: bound.input_cost(&price),
             output: bound.output,

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::Response;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http_body_util::BodyExt as _;
-use softland_session::wire::anthropic::{ApiError, respond};
+use softland_session::wire::{Api, anthropic, chat, responses};
 
 use crate::body::{Body, Sender};
 
@@ -22,16 +22,16 @@ const ERROR: usize = 64 << 10;
 pub(super) type Making = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
 
 /// A stream that says nothing until `making` is done.
-pub(super) fn keep(making: Making) -> Response<Body> {
+pub(super) fn keep(api: Api, making: Making) -> Response<Body> {
     let (sender, body) = Body::channel(4);
-    tokio::spawn(wait(making, sender));
+    tokio::spawn(wait(api, making, sender));
     let mut response = Response::new(body);
     let kind = HeaderValue::from_static("text/event-stream; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response
 }
 
-async fn wait(mut making: Making, client: Sender) {
+async fn wait(api: Api, mut making: Making, client: Sender) {
     let response = loop {
         // A comment: clients' readers skip it, and no event may come before the message's head.
         if client.send(Bytes::from_static(b": softland wait\n\n")).await.is_err() {
@@ -54,9 +54,7 @@ async fn wait(mut making: Making, client: Sender) {
                 break;
             }
         }
-        let error = ApiError::from_response(head.status.as_u16(), &whole);
-        let mut event = Vec::new();
-        respond::write_error(&mut event, error.kind.name(), &error.message);
+        let event = error_event(api, head.status.as_u16(), &whole);
         if client.send(Bytes::from(event)).await.is_ok() {
             client.finish();
         }
@@ -75,4 +73,24 @@ async fn wait(mut making: Making, client: Sender) {
             }
         }
     }
+}
+
+/// The event that says what an error's body says.
+fn error_event(api: Api, status: u16, body: &[u8]) -> Vec<u8> {
+    let (kind, message) = match api {
+        Api::Anthropic => {
+            let error = anthropic::ApiError::from_response(status, body);
+            (error.kind.name().to_owned(), error.message)
+        }
+        Api::Chat => {
+            let error = chat::ApiError::from_response(status, body);
+            (error.kind.name().to_owned(), error.message)
+        }
+        Api::Responses => {
+            let error = responses::ApiError::from_response(status, body);
+            let code = [error.code, error.type_name].into_iter().find(|word| !word.is_empty());
+            (code.unwrap_or_else(|| "server_error".to_owned()), error.message)
+        }
+    };
+    softland_session::error_event(api, &kind, &message)
 }

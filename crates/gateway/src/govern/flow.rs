@@ -9,8 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use softland_session::core::{Digest, Failure, Phase};
 use softland_session::wire::Tokens;
-use softland_session::wire::anthropic::respond;
-use softland_session::{Done, Event, Exchange, Out, Step, Unfinished};
+use softland_session::{Done, Event, Exchange, Out, Step, Unfinished, ping};
 use tokio::time::{Instant, sleep_until};
 
 use super::account::Account;
@@ -25,6 +24,9 @@ const AHEAD: usize = 16;
 /// What the ledger says of requests that were cut or given up before they had said what they cost.
 const LEFT: &str = "estimated: the client left before the provider said what it costs";
 const EXPIRED: &str = "estimated: given up when the run's time was over";
+const UNSAID: &str = "unknown: the client did not ask the provider for what it costs";
+const UNSAID_HELD: &str =
+    "estimated: the provider did not say what it costs; the most that it can have";
 const BROKEN: &str = "estimated: the response broke off";
 /// How long a stream is silent before it gets a sign of life.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -217,6 +219,7 @@ impl Flow {
     /// Sends a request that the client does not see, with signs of life.
     async fn send_alive(&mut self, body: Bytes, client: &Sender) -> Option<Sent> {
         // Seldom: in a box, so that a stream has no room for it while it only hands on.
+        let api = self.opening.asked.api;
         let mut sending = Box::pin(self.send(body));
         loop {
             tokio::select! {
@@ -224,9 +227,7 @@ impl Flow {
                 () = client.closed() => return None,
                 sent = &mut sending => return Some(sent),
                 () = tokio::time::sleep(SILENCE) => {
-                    let mut ping = Vec::new();
-                    respond::write_ping(&mut ping);
-                    client.send(Bytes::from(ping)).await.ok()?;
+                    client.send(Bytes::from(ping(api))).await.ok()?;
                 }
             }
         }
@@ -247,7 +248,7 @@ impl Flow {
                 }
                 // What is held is not heard.
                 () = sleep_until(said + SILENCE), if self.is_hidden() => {
-                    respond::write_ping(&mut self.out.bytes);
+                    self.out.bytes.extend(ping(self.opening.asked.api));
                     Ok(Some(Bytes::new()))
                 }
                 chunk = upstream.chunk() => chunk,
@@ -394,11 +395,21 @@ impl Flow {
         self.bill(tokens);
     }
 
-    /// An upstream request has cost this much.
+    /// An upstream request has cost this much. Where its answer does not say (a stream of Chat
+    /// Completions whose client did not ask), a limit of money takes what was held for it, and
+    /// without one nobody knows.
     fn bill(&mut self, tokens: Tokens) {
-        let cost = self.account.add(tokens);
+        let limited = self.exchange.run().policy().counts_usage();
+        let (cost, remark) = match tokens == Tokens::default() {
+            false => (self.account.add(tokens), None),
+            true if limited => (self.account.unread(), Some(UNSAID_HELD)),
+            true => {
+                self.account.nothing();
+                (None, Some(UNSAID))
+            }
+        };
         let run = self.account.state.id.as_str();
-        self.record.billed((&self.opening, run), tokens, cost, None);
+        self.record.billed((&self.opening, run), tokens, cost, remark);
     }
 
     /// One that was cut or given up is paid for what came of it; where nothing says what it costs,
@@ -429,14 +440,10 @@ impl Flow {
 
     /// A stream that broke off without a word gets the protocol's error event.
     fn end_stream_broken(&mut self) {
-        if let Some(why) = self.broken.take().filter(|_| self.exchange.streams()) {
-            let told = self.out.bytes.split(|byte| *byte == b'\n').any(is_error_event);
-            if !self.record.answered_locally() && !told {
-                // Half an event would swallow the one that follows.
-                let whole = after_last_event(&self.out.bytes);
-                self.out.bytes.truncate(whole);
-                respond::write_error(&mut self.out.bytes, "api_error", &why);
-            }
+        if let Some(why) = self.broken.take().filter(|_| self.exchange.streams())
+            && !self.record.answered_locally()
+        {
+            self.exchange.break_off(&why, &mut self.out);
         }
     }
 
@@ -476,17 +483,4 @@ async fn until(deadline: Option<Instant>) {
         Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,
     }
-}
-
-/// Whether this line begins the protocol's error event.
-fn is_error_event(line: &[u8]) -> bool {
-    let name = line.strip_prefix(b"event:").map(<[u8]>::trim_ascii);
-    name == Some(b"error")
-}
-
-/// Where the last whole event ends. What was handed on before ends with one.
-fn after_last_event(bytes: &[u8]) -> usize {
-    let ends = |end: &[u8]| bytes.windows(end.len()).rposition(|at| at == end);
-    let of = |end: &[u8]| ends(end).map_or(0, |at| at + end.len());
-    of(b"\n\n").max(of(b"\r\n\r\n")).max(of(b"\r\r"))
 }

@@ -16,9 +16,10 @@ use super::flow::Flow;
 use super::policy::{self, Chosen};
 use super::scope::{Place, Session};
 use crate::body::Body;
-use crate::errors;
+use crate::errors::{self, Refusal};
 use crate::identify::Identity;
 use crate::money;
+use crate::pass;
 use crate::route::Target;
 use crate::store::{Counted, IDLE_MS, RunState};
 
@@ -51,7 +52,7 @@ impl Opening {
         let (target, path) = (&asked.target, asked.parts.uri.path());
         let direct = path.starts_with("/to/");
         let header = identity.policy.as_deref();
-        let mut chosen = policy::choose(&target.live, &target.origin, direct, &model, header)?;
+        let mut chosen = policy::choose(target, direct, &model, header)?;
         if request.thread.is_some() && !chosen.policy.observes() {
             return Err(Box::new(thread_refused()));
         }
@@ -70,6 +71,7 @@ impl Opening {
     fn context(&self) -> Context {
         let mut context =
             Context::new(Role::Gateway, self.chosen.policy.clone(), None, &self.model);
+        context.api = self.asked.api;
         // What is only metered is no part of the conversation whose name it carries.
         if !self.metered {
             context.records.clone_from(&self.place.kept.pins);
@@ -108,13 +110,13 @@ impl Opening {
         let budget = self.outline.thinking_budget;
         let mut account = Account::open(&gate, purse, tariff, state, known, budget).await;
         if !account.is_priced() && limits_money(&policy, &self.place) {
-            return Err(Box::new(unpriced(&self.model)));
+            return Err(Box::new(unpriced(&self.asked.target, &self.model)));
         }
         if let Some(why) = &self.place.lost
             && self.insists_on_money(&policy)
         {
             // What it was told may be of an account that is not the run's.
-            return Err(Box::new(store_lost(why)));
+            return Err(Box::new(store_lost(&self.asked.target, why)));
         }
         // No answer follows one that is only metered: nothing is held back for it.
         let (explores, loud) = (!self.metered, Some(&self.asked.loud));
@@ -124,7 +126,7 @@ impl Opening {
             Leased::Granted(limit) => (None, limit, true),
             Leased::Short(short) => (Some(short), None, false),
             Leased::Lost(why) if self.insists_on_money(&policy) => {
-                return Err(Box::new(store_lost(&why)));
+                return Err(Box::new(store_lost(&self.asked.target, &why)));
             }
             Leased::Lost(why) => {
                 unheld = Some(self.goes_unheld(&policy, &why));
@@ -144,6 +146,19 @@ impl Opening {
         self.place.kept = Arc::default();
         let money = (output_limit, leased);
         Ok(Box::new(Flow::new(self, exchange, out, account, run, money, continues)))
+    }
+
+    /// Passes a request on that asks for what nobody here can follow: its answer is no turn of a
+    /// run. What it costs does not show.
+    pub(crate) async fn apart(&self, member: &str) -> Response<Body> {
+        let (asked, target) = (&self.asked, &self.target);
+        let allowed = target.live.settings.allow_unmetered;
+        if limits_money(&self.chosen.policy, &self.place) && !allowed {
+            return pass::refusal(target, &format!(" with `{member}`")).response();
+        }
+        tracing::warn!(id = %target.id, member, "passed on ungoverned");
+        let (parts, body) = (asked.parts.clone(), asked.body.clone());
+        pass::as_unmetered(pass::whole(&asked.gate, target, parts, body).await)
     }
 
     /// The run's turns were answered before, and nothing is known of them here: lines are made by
@@ -284,18 +299,17 @@ fn limits_money(policy: &Policy, place: &Place) -> bool {
     !policy.observes() && own.or_else(|| parent_limit(place)).is_some()
 }
 
-fn unpriced(model: &str) -> Response<Body> {
+fn unpriced(target: &Target, model: &str) -> Response<Body> {
     let message = format!(
         "softland: no price is known of the model `{model}`, so its cost limit cannot be held; \
          add a [[price]] for it to the gateway's config"
     );
-    let answer = errors::anthropic(StatusCode::BAD_REQUEST, "invalid_request_error", &message);
-    errors::without_retry(answer)
+    Refusal::new(StatusCode::BAD_REQUEST, target.protocol, message).response()
 }
 
-fn store_lost(why: &str) -> Response<Body> {
+fn store_lost(target: &Target, why: &str) -> Response<Body> {
     let message = format!("softland: the cost limit cannot be held now: {why}");
-    errors::anthropic(StatusCode::SERVICE_UNAVAILABLE, "api_error", &message)
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, target.protocol, message).response()
 }
 
 /// The history is the provider's: what the vendor's SDK takes for a request to send it all

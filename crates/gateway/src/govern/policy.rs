@@ -8,8 +8,8 @@ use softland_session::core::nearest;
 use softland_session::core::policy::{Countdown, Landing, Policy};
 
 use crate::body::Body;
-use crate::errors;
-use crate::gate::Live;
+use crate::errors::Refusal;
+use crate::route::Target;
 use crate::upstream::Origin;
 
 /// What holds for a request that is new to its run.
@@ -23,12 +23,12 @@ pub(super) struct Chosen {
 /// Chooses by the header, the route and the default, in this order. A path that names the
 /// upstream itself (`direct`) keeps it.
 pub(super) fn choose(
-    live: &Live,
-    origin: &Arc<Origin>,
+    target: &Target,
     direct: bool,
     model: &str,
     header: Option<&str>,
 ) -> Result<Chosen, Box<Response<Body>>> {
+    let Target { live, origin, .. } = target;
     let settings = &live.settings;
     let route = settings.routes.iter().find(|route| route.matches(model));
     let named = route.and_then(|route| route.upstream.as_deref()).filter(|_| !direct);
@@ -39,18 +39,17 @@ pub(super) fn choose(
     let known = settings.policies.get(name).cloned().or_else(|| Policy::named(name));
     match known {
         Some(policy) => Ok(Chosen { name: name.to_owned(), policy, origin }),
-        None => Err(Box::new(unknown(live, name))),
+        None => Err(Box::new(unknown(target, name))),
     }
 }
 
 /// A header that names no policy is the client's mistake, and says so instead of passing without
 /// limits.
-fn unknown(live: &Live, name: &str) -> Response<Body> {
-    let own = live.settings.policies.keys().map(String::as_str);
+fn unknown(target: &Target, name: &str) -> Response<Body> {
+    let own = target.live.settings.policies.keys().map(String::as_str);
     let hint = hint(&own.collect::<Vec<_>>(), name);
     let message = format!("x-softland-policy names no policy of this gateway{hint}");
-    let answer = errors::anthropic(StatusCode::BAD_REQUEST, "invalid_request_error", &message);
-    errors::without_retry(answer)
+    Refusal::new(StatusCode::BAD_REQUEST, target.protocol, message).response()
 }
 
 /// The name that was meant, or those that there are: each once, also where flags have put the

@@ -7,11 +7,14 @@
 //! page on PDF support, by which each page is given both as an image and as its text, the latter
 //! typically 1,500 to 3,000 tokens. 4,784 tokens as the most of an image (2,576 pixels at its long
 //! edge; 1,568 with models before Opus 4.7) are third parties' reading of the first page; a
-//! public measurement of 12 megapixels on Opus 5.5 came to 4,005.
+//! public measurement of 12 megapixels on Opus 5.5 came to 4,005. OpenAI's page on images counts
+//! tiles or patches, by model; the most tokens of any is gpt-4o-mini's, 2,833 and 5,667 for each of
+//! at most eight tiles, whatever the image's size.
 
 mod pdf;
 
 use memchr::memmem;
+use softland_session::wire::Api;
 use softland_session::wire::anthropic::{
     BlockKind, Content, Request, RequestBlock, ResultContent, Tool, ToolResult,
 };
@@ -21,8 +24,11 @@ use super::Writes;
 
 /// The most tokens of an image.
 const IMAGE: u64 = 4_784;
+/// The same of OpenAI's, of any of its models.
+const IMAGE_OPENAI: u64 = 2_833 + 8 * 5_667;
 /// The most tokens of a page of a PDF, if it has no more text than is typical.
 const PAGE: u64 = IMAGE + 3_000;
+const PAGE_OPENAI: u64 = IMAGE_OPENAI + 3_000;
 /// What a provider adds to a request that has tools: the most that Anthropic has published is
 /// 530 for the instructions (Claude 3 Opus), and 735 for a tool of its own (computer use);
 /// newer tables were not at hand, so each is taken twice.
@@ -33,6 +39,13 @@ const OWN_TOOL: u64 = 2 * 735;
 /// page, a program's output) is input that no request shows.
 const RUN_BY_CLIENT: [&str; 6] =
     ["custom", "bash_", "text_editor_", "computer_", "memory_", "tool_search_"];
+
+/// The same of OpenAI's.
+const RUN_BY_CLIENT_OPENAI: [&str; 4] = ["local_shell", "apply_patch", "computer", "tool_search"];
+
+/// Members by which a request of OpenAI's form asks for what no request shows: OpenRouter's
+/// plugins and OpenAI's search.
+const MORE_INPUT: [&str; 2] = ["\"web_search_options\"", "\"plugins\""];
 
 /// How much input a request shows. Sizes compare only within one conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,8 +64,13 @@ impl Size {
     /// The size of a request.
     pub(crate) fn of(request: &Request<'_>) -> Self {
         let mut size = Self { text: request.text.len() as u64, ..Self::default() };
+        // A history that is elsewhere shows nothing of itself.
+        size.unseen += u64::from(request.previous.is_some()) + u64::from(request.elsewhere);
+        if request.api != Api::Anthropic {
+            size.unseen += MORE_INPUT.iter().filter(|words| has(request, words)).count() as u64;
+        }
         if let Some(tools) = &request.tools {
-            size.tools(&tools.list);
+            size.tools(request.api, &tools.list);
         }
         for message in &request.messages.list {
             if let Content::Blocks { blocks, .. } = &message.content {
@@ -64,13 +82,17 @@ impl Size {
         size
     }
 
-    fn tools(&mut self, tools: &[Tool<'_>]) {
+    fn tools(&mut self, api: Api, tools: &[Tool<'_>]) {
         if !tools.is_empty() {
             self.unwritten += TOOLS;
         }
+        let by_client: &[&str] = match api {
+            Api::Anthropic => &RUN_BY_CLIENT,
+            Api::Chat | Api::Responses => &RUN_BY_CLIENT_OPENAI,
+        };
         for kind in tools.iter().filter_map(|tool| tool.kind) {
             let kind = kind.unescape();
-            if !RUN_BY_CLIENT.iter().any(|known| kind.starts_with(known)) {
+            if !by_client.iter().any(|known| kind.starts_with(known)) {
                 self.unseen += 1;
             } else if kind != "custom" {
                 self.unwritten += OWN_TOOL;
@@ -80,6 +102,8 @@ impl Size {
 
     fn block(&mut self, block: &RequestBlock<'_>, body: &str) {
         match &block.kind {
+            // It stands for something that the provider keeps.
+            BlockKind::Other { kind } if kind.eq_str("item_reference") => self.unseen += 1,
             BlockKind::Other { .. } => self.media_in(block.span, body),
             BlockKind::ToolResult(ToolResult {
                 content: ResultContent::Parts { parts, .. },
@@ -123,9 +147,14 @@ impl Size {
                     let (data, _) = cursor.string()?;
                     source.data = Some(data.raw());
                 }
-                "file_id" => {
-                    source.file = true;
+                "file_id" | "file_url" | "input_audio" => {
+                    source.file = cursor.peek()? != Kind::Null;
                     cursor.skip_value()?;
+                }
+                "image_url" => self.image(cursor)?,
+                "file_data" => {
+                    let data = cursor.string_or_skip()?;
+                    data.into_iter().for_each(|(data, _)| self.file(data.raw()));
                 }
                 _ => self.value(cursor)?,
             }
@@ -133,6 +162,37 @@ impl Size {
         })?;
         self.source(&source);
         Ok(())
+    }
+
+    /// An image by its URL, which may hold it.
+    fn image(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        if cursor.peek()? == Kind::Object {
+            return cursor
+                .members(|cursor, member| match &*member.key.unescape() {
+                    "url" => self.image(cursor),
+                    _ => cursor.skip_value().map(drop),
+                })
+                .map(drop);
+        }
+        if let Some((url, _)) = cursor.string_or_skip()? {
+            if url.raw().starts_with("data:") {
+                self.text = self.text.saturating_sub(url.raw().len() as u64);
+            }
+            self.media = self.media.saturating_add(IMAGE_OPENAI);
+        }
+        Ok(())
+    }
+
+    /// A file in base64, with or without the `data:` before it.
+    fn file(&mut self, data: &str) {
+        let (kind, inner) = data.split_once(";base64,").unwrap_or(("", data));
+        match pdf::pages(inner).filter(|_| kind.is_empty() || kind.ends_with("application/pdf")) {
+            Some(pages) => {
+                self.text = self.text.saturating_sub(data.len() as u64);
+                self.media = self.media.saturating_add(pages.saturating_mul(PAGE_OPENAI));
+            }
+            None => self.unseen += 1,
+        }
     }
 
     fn source(&mut self, source: &Source<'_>) {
@@ -169,7 +229,8 @@ fn text(cursor: &mut Cursor<'_>) -> Result<String, Error> {
 /// argument of `"1h"` makes a request look dearer, and no mark is missed.
 pub(crate) fn writes(request: &Request<'_>) -> Writes {
     if !has(request, "cache_control") {
-        Writes::Nothing
+        // OpenAI caches without being asked; of most of its models writing costs nothing more.
+        if request.api == Api::Anthropic { Writes::Nothing } else { Writes::Minutes }
     } else if has(request, "\"1h\"") {
         Writes::Hour
     } else {

@@ -2,9 +2,10 @@
 //! protocols that are not governed. Under a cost limit they are refused, or it would not hold.
 
 use http::request::Parts;
-use http::{HeaderName, Method, StatusCode};
+use http::{HeaderName, Method, Response, StatusCode};
 use softland_session::core::policy::Policy;
 
+use crate::body::Body;
 use crate::errors::Refusal;
 use crate::route::Target;
 use crate::settings::Settings;
@@ -23,14 +24,34 @@ pub(crate) fn unmetered(target: &Target, parts: &Parts) -> Result<bool, Refusal>
     let named = parts.headers.get(POLICY).and_then(|value| value.to_str().ok());
     let limited = applying(settings, named).map_err(|name| unknown(target, name))?;
     if limited && !settings.allow_unmetered {
-        let message = format!(
-            "what POST {} costs cannot be counted, and a cost limit applies; allow_unmetered = \
-             true in the configuration lets it pass",
-            target.path.path()
-        );
-        return Err(Refusal::new(StatusCode::BAD_REQUEST, target.protocol, message));
+        return Err(refusal(target, ""));
     }
     Ok(true)
+}
+
+/// Says no to a request whose costs nobody here can count; `with`: what in it is the reason.
+pub(crate) fn refusal(target: &Target, with: &str) -> Refusal {
+    let message = format!(
+        "what POST {}{with} costs cannot be counted, and a cost limit applies; allow_unmetered = \
+         true in the configuration lets it pass",
+        target.path.path()
+    );
+    Refusal::new(StatusCode::BAD_REQUEST, target.protocol, message)
+}
+
+/// Marks the response to a request that nobody here has counted.
+#[derive(Clone, Copy, Debug)]
+struct Unmetered;
+
+/// The same response, marked for the account of its request.
+pub(crate) fn as_unmetered(mut response: Response<Body>) -> Response<Body> {
+    response.extensions_mut().insert(Unmetered);
+    response
+}
+
+/// Whether it is marked so.
+pub(crate) fn is_unmetered(response: &Response<Body>) -> bool {
+    response.extensions().get::<Unmetered>().is_some()
 }
 
 /// POSTs that no vendor bills.

@@ -7,6 +7,7 @@ use http::header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
+use softland_session::wire::Api;
 use tokio::sync::Notify;
 
 use super::Door;
@@ -38,6 +39,9 @@ pub(super) async fn answer(
         }
     };
     let streams = response.headers().get(CONTENT_TYPE).is_some_and(is_event_stream);
+    if pass::is_unmetered(&response) {
+        ticket.unmetered();
+    }
     ticket.answered(response.status().as_u16(), streams);
     response.body_mut().carry(ticket);
     response
@@ -71,7 +75,7 @@ async fn handle(
             ticket.goes(route.word(), origin.label());
             let (id, began) = (ticket.id, ticket.began);
             let target = Target { origin, protocol, route, path, live, id, began };
-            provide(gate, &target, parts, body, ticket).await
+            provide(gate, &target, parts, body).await
         }
     }
 }
@@ -81,30 +85,26 @@ async fn provide(
     target: &Target,
     parts: Parts,
     body: Incoming,
-    ticket: &mut Ticket,
 ) -> Result<Response<Body>, Refusal> {
     let Target { live, protocol, .. } = target;
     live.guard.authorise(&parts.headers, *protocol)?;
     if guard::wants_websocket(&parts.headers) {
         return Ok(no_websocket(*protocol));
     }
-    match target.route {
-        Route::Messages | Route::CountTokens => governed(gate, target, parts, body, ticket).await,
-        Route::ChatCompletions | Route::Responses | Route::Other => {
-            if pass::unmetered(target, &parts)? {
-                ticket.unmetered();
-            }
-            Ok(pass::stream(gate, target, parts, body).await)
-        }
+    if let Some(api) = target.route.api() {
+        return governed(gate, target, api, parts, body).await;
     }
+    let unmetered = pass::unmetered(target, &parts)?;
+    let response = pass::stream(gate, target, parts, body).await;
+    Ok(if unmetered { pass::as_unmetered(response) } else { response })
 }
 
 async fn governed(
     gate: &Arc<Gate>,
     target: &Target,
+    api: Api,
     mut parts: Parts,
     body: Incoming,
-    ticket: &mut Ticket,
 ) -> Result<Response<Body>, Refusal> {
     let limits = &target.live.settings.limits;
     let read = body::read(body, &parts.headers, limits).await;
@@ -114,11 +114,11 @@ async fn governed(
             parts.headers.remove(CONTENT_ENCODING);
             let (gate, target) = (Arc::clone(gate), target.clone());
             let route = target.route;
-            let asked = Asked { gate, target, parts, body: bytes, loud: Notify::new() };
+            let asked = Asked { gate, api, target, parts, body: bytes, loud: Notify::new() };
             Ok(match route {
                 Route::CountTokens => Box::pin(govern::count_tokens(asked)).await,
                 // It is large, and most of the time of a connection it is not there.
-                _ => Box::pin(govern::messages(asked)).await,
+                _ => Box::pin(govern::turn(asked)).await,
             })
         }
         ReadBody::Opaque { bytes, encoding } => {
@@ -127,10 +127,10 @@ async fn governed(
                 "passed on ungoverned: this content-encoding is not read here (gzip, zstd are)"
             );
             gate.metrics.event("opaque_body");
-            if target.route == Route::Messages && pass::unmetered(target, &parts)? {
-                ticket.unmetered();
-            }
-            Ok(pass::whole(gate, target, parts, bytes).await)
+            let spends = target.route != Route::CountTokens;
+            let unmetered = spends && pass::unmetered(target, &parts)?;
+            let response = pass::whole(gate, target, parts, bytes).await;
+            Ok(if unmetered { pass::as_unmetered(response) } else { response })
         }
     }
 }

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use softland_session::Answered;
 use softland_session::core::policy::{OnStoreLoss, Policy};
 use softland_session::core::{Digest, NanoUsd};
+use softland_session::wire::Api;
 use tokio::sync::Notify;
 
 use super::{Changes, Found, MemoryStore, Scope, Store, StoreError};
@@ -121,8 +122,8 @@ impl Stand {
         let (id, began) = (self.gate.requests.next(), Instant::now());
         let target = Target { origin, protocol, route, path, live, id, began };
         let (gate, body) = (Arc::clone(&self.gate), Bytes::from(body.to_string()));
-        let asked = Asked { gate, target, parts, body, loud: Notify::new() };
-        read(govern::messages(asked).await).await
+        let asked = Asked { gate, api: Api::Anthropic, target, parts, body, loud: Notify::new() };
+        read(govern::turn(asked).await).await
     }
 
     fn sent(&self) -> usize {

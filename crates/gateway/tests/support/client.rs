@@ -1,6 +1,7 @@
 //! A client with tools and a loop, knowing nothing of softland.
 
 use serde_json::{Value, json};
+use softland_session::wire::Api;
 
 use super::reading::{Response, read};
 use super::{Message, Running};
@@ -8,9 +9,16 @@ use super::{Message, Running};
 /// Turns of a run at most.
 const TURNS: u32 = 60;
 
+/// Every API.
+pub(crate) const APIS: [Api; 3] = [Api::Anthropic, Api::Chat, Api::Responses];
+
+const QUESTION: &str = "Look at the notes and say what is in them.";
+
 /// A client.
 #[derive(Clone)]
 pub(crate) struct Client {
+    /// How it speaks.
+    pub(crate) api: Api,
     /// Its own headers.
     pub(crate) headers: Vec<String>,
     /// Its next request.
@@ -18,18 +26,41 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// With two tools and a question.
+    /// With two tools and a question, on Anthropic's API.
     pub(crate) fn new(stream: bool) -> Self {
+        Self::on(Api::Anthropic, stream)
+    }
+
+    /// With two tools and a question.
+    pub(crate) fn on(api: Api, stream: bool) -> Self {
         let tools = ["read_file", "list_dir"].map(|name| {
-            json!({"name": name, "input_schema": {"type": "object",
-                "properties": {"path": {"type": "string"}}, "required": ["path"]}})
+            let schema = json!({"type": "object", "properties": {"path": {"type": "string"}},
+                "required": ["path"]});
+            match api {
+                Api::Anthropic => json!({"name": name, "input_schema": schema}),
+                Api::Chat => json!({"type": "function",
+                    "function": {"name": name, "parameters": schema}}),
+                Api::Responses => json!({"type": "function", "name": name, "parameters": schema}),
+            }
         });
-        let body = json!({
-            "model": "claude-sonnet-4-5", "max_tokens": 4000, "stream": stream, "tools": tools,
-            "messages": [{"role": "user", "content": "Look at the notes and say what is in them."}]
-        });
-        let headers = ["x-api-key: any", "anthropic-version: 2023-06-01"].map(str::to_owned);
-        Self { headers: headers.into(), body }
+        let mut body = json!({"stream": stream, "tools": tools});
+        match api {
+            Api::Anthropic => {
+                body["model"] = "claude-sonnet-4-5".into();
+                body["max_tokens"] = 4000.into();
+            }
+            Api::Chat => body["model"] = "gpt-4.1".into(),
+            Api::Responses => {
+                body["model"] = "gpt-5.2".into();
+                body["store"] = false.into();
+            }
+        }
+        let headers: &[&str] = match api {
+            Api::Anthropic => &["x-api-key: any", "anthropic-version: 2023-06-01"],
+            Api::Chat | Api::Responses => &["authorization: Bearer any"],
+        };
+        let headers = headers.iter().map(|header| (*header).to_owned()).collect();
+        Self { api, headers, body }.asking(QUESTION)
     }
 
     /// With one more header.
@@ -46,21 +77,33 @@ impl Client {
 
     /// With this question instead.
     pub(crate) fn asking(self, question: &str) -> Self {
-        self.set("messages", json!([{"role": "user", "content": question}]))
+        let history = self.history();
+        self.set(history, json!([{"role": "user", "content": question}]))
     }
 
     /// The request as bytes.
     pub(crate) fn request(&self, gateway: &Running) -> String {
         let headers: Vec<&str> = self.headers.iter().map(String::as_str).collect();
-        gateway.request("POST /v1/messages", &headers, &self.body.to_string())
+        let path = match self.api {
+            Api::Anthropic => "POST /v1/messages",
+            Api::Chat => "POST /v1/chat/completions",
+            Api::Responses => "POST /v1/responses",
+        };
+        gateway.request(path, &headers, &self.body.to_string())
     }
 
     pub(crate) async fn post(&self, gateway: &Running) -> Message {
         gateway.ask(self.request(gateway)).await
     }
 
+    /// The member that its history is.
+    fn history(&self) -> &'static str {
+        if self.api == Api::Responses { "input" } else { "messages" }
+    }
+
     pub(crate) fn messages(&mut self) -> &mut Vec<Value> {
-        self.body["messages"].as_array_mut().expect("messages")
+        let history = self.history();
+        self.body[history].as_array_mut().expect("messages")
     }
 
     /// Somebody says something.
@@ -71,16 +114,41 @@ impl Client {
     /// Takes a response into the history, and runs its calls; true if there were any.
     pub(crate) fn takes(&mut self, content: &[Value]) -> bool {
         self.messages().push(json!({"role": "assistant", "content": content}));
+        self.runs(content)
+    }
+
+    /// The same in any protocol.
+    pub(crate) fn takes_response(&mut self, response: &Response) -> bool {
+        match self.api {
+            Api::Anthropic => return self.takes(&response.content),
+            Api::Chat | Api::Responses => self.messages().extend(response.items.iter().cloned()),
+        }
+        self.runs(&response.content)
+    }
+
+    fn runs(&mut self, content: &[Value]) -> bool {
         let calls = content.iter().filter(|block| block["type"] == "tool_use");
         let results: Vec<Value> = calls
             .map(|block| {
-                let text = format!("notes of {}", block["input"]);
-                json!({"type": "tool_result", "tool_use_id": block["id"], "content": text})
+                let (id, text) = (&block["id"], format!("notes of {}", block["input"]));
+                match self.api {
+                    Api::Anthropic => {
+                        json!({"type": "tool_result", "tool_use_id": id, "content": text})
+                    }
+                    Api::Chat => json!({"role": "tool", "tool_call_id": id, "content": text}),
+                    Api::Responses => {
+                        json!({"type": "function_call_output", "call_id": id, "output": text})
+                    }
+                }
             })
             .collect();
         let called = !results.is_empty();
-        if called {
-            self.messages().push(json!({"role": "user", "content": results}));
+        match self.api {
+            Api::Anthropic if called => {
+                self.messages().push(json!({"role": "user", "content": results}));
+            }
+            Api::Anthropic => {}
+            Api::Chat | Api::Responses => self.messages().extend(results),
         }
         called
     }
@@ -90,7 +158,7 @@ impl Client {
         let message = self.post(gateway).await;
         assert_eq!(message.status(), 200, "{}", message.text());
         let response = read(&message);
-        self.takes(&response.content);
+        self.takes_response(&response);
         (message, response)
     }
 

@@ -1,5 +1,8 @@
 //! A response as a strict client reads it: nothing may follow an end, every block has its place.
 
+mod chat;
+mod responses;
+
 use serde_json::{Value, json};
 
 use super::Message;
@@ -21,6 +24,8 @@ pub(crate) enum End {
 pub(crate) struct Response {
     pub(crate) id: String,
     pub(crate) content: Vec<Value>,
+    /// What goes back into the history, where that is not `content`.
+    pub(crate) items: Vec<Value>,
     pub(crate) stop: String,
     pub(crate) usage: Value,
     pub(crate) end: End,
@@ -49,6 +54,11 @@ pub(crate) fn read(message: &Message) -> Response {
         return read_stream(message.text());
     }
     let body: Value = serde_json::from_slice(&message.body).expect("JSON");
+    match body["object"].as_str() {
+        Some("chat.completion") => return chat::whole(&body),
+        Some("response") => return responses::whole(&body),
+        _ => {}
+    }
     assert_eq!(body["type"], "message", "{body}");
     assert_eq!(body["role"], "assistant", "{body}");
     let mut content = body["content"].as_array().expect("content").clone();
@@ -60,6 +70,7 @@ pub(crate) fn read(message: &Message) -> Response {
     Response {
         id: body["id"].as_str().expect("an id").to_owned(),
         content,
+        items: Vec::new(),
         stop: body["stop_reason"].as_str().expect("a stop reason").to_owned(),
         usage: body["usage"].clone(),
         end: End::Whole,
@@ -69,15 +80,59 @@ pub(crate) fn read(message: &Message) -> Response {
 
 /// Reads a stream, as far as it came.
 pub(crate) fn read_stream(text: &str) -> Response {
-    let mut reader = Reader::default();
     let frames: Vec<&str> = text.split("\n\n").collect();
     let (last, whole) = frames.split_last().expect("one at least");
-    for frame in whole {
-        reader.frame(frame);
-    }
+    let frames: Vec<Frame> = whole.iter().map(|frame| Frame::of(frame)).collect();
+    let comments: Vec<String> = frames.iter().flat_map(|f| f.comments.clone()).collect();
+    let events = || frames.iter().filter(|frame| !frame.data.is_empty());
+    let first = events().next().map(Frame::json).unwrap_or_default();
+    let kind = first["type"].as_str().unwrap_or_default();
+    let response = if first["object"] == "chat.completion.chunk" {
+        let mut reader = chat::Reader::default();
+        events().for_each(|frame| match &*frame.data {
+            "[DONE]" => reader.done(),
+            _ => reader.chunk(&frame.json()),
+        });
+        reader.into_response(comments)
+    } else if kind.starts_with("response.") || !first["sequence_number"].is_null() {
+        let mut reader = responses::Reader::default();
+        events().for_each(|frame| reader.event(&frame.json()));
+        reader.into_response(comments)
+    } else {
+        let mut reader = Reader::default();
+        events().for_each(|frame| reader.frame(frame));
+        Response { comments, ..reader.response }
+    };
     // What stands behind the last blank line is half a frame: only of a stream that was cut.
-    assert!(last.is_empty() || reader.response.end == End::Cut, "behind the end: {last:?}");
-    reader.response
+    assert!(last.is_empty() || response.end == End::Cut, "behind the end: {last:?}");
+    response
+}
+
+/// What stands between two blank lines.
+struct Frame {
+    name: String,
+    data: String,
+    comments: Vec<String>,
+}
+
+impl Frame {
+    fn of(text: &str) -> Self {
+        let mut frame = Self { name: String::new(), data: String::new(), comments: Vec::new() };
+        for line in text.lines() {
+            if let Some(comment) = line.strip_prefix(':') {
+                frame.comments.push(comment.trim().to_owned());
+            } else if let Some(more) = line.strip_prefix("data:") {
+                frame.data += more.trim_start();
+            } else if let Some(event) = line.strip_prefix("event:") {
+                event.trim().clone_into(&mut frame.name);
+            }
+        }
+        frame
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.data).expect("an event is JSON")
+    }
 }
 
 #[derive(Default)]
@@ -90,24 +145,10 @@ struct Reader {
 }
 
 impl Reader {
-    fn frame(&mut self, frame: &str) {
-        let mut data = String::new();
-        let mut name = "";
-        for line in frame.lines() {
-            if let Some(comment) = line.strip_prefix(':') {
-                self.response.comments.push(comment.trim().to_owned());
-            } else if let Some(more) = line.strip_prefix("data:") {
-                data += more.trim_start();
-            } else if let Some(event) = line.strip_prefix("event:") {
-                name = event.trim();
-            }
-        }
-        if data.is_empty() {
-            return;
-        }
-        assert_eq!(self.response.end, End::Cut, "something follows the end: {frame}");
-        let event: Value = serde_json::from_str(&data).expect("an event is JSON");
-        assert_eq!(event["type"], name, "the event's name is its type: {frame}");
+    fn frame(&mut self, frame: &Frame) {
+        assert_eq!(self.response.end, End::Cut, "something follows the end: {}", frame.data);
+        let event = frame.json();
+        assert_eq!(event["type"], frame.name.as_str(), "the event's name is its type: {event}");
         self.event(&event);
     }
 

@@ -89,6 +89,14 @@ impl Framing for Anthropic {
         Vec::new()
     }
 
+    fn write_ping(&self, out: &mut Vec<u8>) {
+        respond::write_ping(out);
+    }
+
+    fn write_error(&mut self, kind: &str, message: &str, out: &mut Vec<u8>) {
+        respond::write_error(out, kind, message);
+    }
+
     fn write_block(&mut self, index: u32, block: &Block, out: &mut Vec<u8>) {
         let Block::Anthropic(block) = block else { return };
         match block {

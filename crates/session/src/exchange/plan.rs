@@ -211,7 +211,8 @@ fn max_tokens(exchange: &Exchange) -> Option<u64> {
     let room = exchange.run.advice(&exchange.facts).output_room.filter(|_| enforced);
     let wanted = match (grown, room) {
         (Some(grown), Some(room)) => Some(grown.min(room.max(1))),
-        (None, room) => room,
+        // Without a limit of its own the model's holds, and one beyond that may be refused.
+        (None, room) => room.filter(|room| exchange.output_maximum.is_none_or(|m| *room < m)),
         (grown, None) => grown,
     };
     wanted.filter(|wanted| Some(*wanted) != asked)

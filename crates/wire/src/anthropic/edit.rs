@@ -79,6 +79,7 @@ impl Splice {
     /// Sets the output limit, replacing the value there is.
     pub fn set_max_tokens(&mut self, request: &Request<'_>, tokens: u64) {
         let span = request.max_tokens.map(|m| m.span);
+        let tokens = tokens.max(request.api.least_output());
         self.set_member(request, span, request.limit_member, &tokens.to_string());
     }
 

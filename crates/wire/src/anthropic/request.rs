@@ -58,6 +58,12 @@ pub struct Request<'a> {
     pub stream_options: Option<StreamOptions>,
     /// `previous_response_id` of the Responses API, and its value's span.
     pub previous: Option<(Str<'a>, Span)>,
+    /// The history, or a part of it, is the provider's and is found under another name than
+    /// `previous`: `conversation` of the Responses API.
+    pub elsewhere: bool,
+    /// The member by which it asks for what is no single answer to this request: a `background`
+    /// response, more choices than one (`n`).
+    pub apart: Option<&'static str>,
     /// `messages`
     pub messages: Messages<'a>,
 }
@@ -139,6 +145,8 @@ impl<'a> Request<'a> {
             limit_member: "max_tokens",
             stream_options: None,
             previous: None,
+            elsewhere: false,
+            apart: None,
             messages: found.messages.ok_or(RequestError::Missing { member: "messages" })?,
         })
     }

@@ -53,6 +53,8 @@ fn view(request: chat::Request<'_>) -> Request<'_> {
         limit_member: limit_member(&request.model.unescape()),
         stream_options: request.stream_options,
         previous: None,
+        elsewhere: false,
+        apart: request.n.filter(|n| *n > 1).map(|_| "n"),
         messages: Messages { span: request.messages.span, string: false, list },
     }
 }

@@ -66,6 +66,8 @@ fn view(request: responses::Request<'_>) -> Request<'_> {
         limit_member: "max_output_tokens",
         stream_options: None,
         previous: request.previous_response_id,
+        elsewhere: request.conversation.is_some(),
+        apart: request.background.then_some("background"),
         messages,
     }
 }

@@ -184,7 +184,7 @@ impl Flow {
         }
         let gate = self.opening.asked.gate.clone();
         // What is sent was made from what was scanned.
-        let Ok(request) = Request::scan(&body) else { return Ok(body) };
+        let Ok(request) = Request::of(self.opening.asked.api, &body) else { return Ok(body) };
         let limit = if first {
             self.output_limit
         } else {
@@ -210,7 +210,7 @@ impl Flow {
         let asked = request.max_tokens.map_or(u64::MAX, |asked| asked.value);
         let Some(limit) = limit.filter(|limit| *limit < asked) else { return Ok(body) };
         let mut splice = Splice::new();
-        splice.set_max_tokens(&request, limit.max(1));
+        splice.set_max_tokens(&request, limit);
         Ok(splice.apply(&body).map_or_else(|_| body.clone(), Bytes::from))
     }
 }

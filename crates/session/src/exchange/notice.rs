@@ -1,0 +1,83 @@
+//! What stands in a client's stream beside its message: signs of life, and the error behind which
+//! nothing comes. When either is due is the caller's to know.
+
+use softland_wire::Api;
+use softland_wire::chat::Event as Chunk;
+use softland_wire::responses::{Event, EventKind, Phase};
+use softland_wire::sse::Decoder;
+
+use super::Exchange;
+use crate::framing::{self, Asks};
+use crate::out::Out;
+
+impl Exchange {
+    /// Ends a stream that has no other end with the protocol's error event, unless what waits in
+    /// `out` says so already. Half an event in `out` is taken back: it would swallow what follows.
+    pub fn break_off(&mut self, why: &str, out: &mut Out) {
+        if tells_error(self.api, &out.bytes) {
+            return;
+        }
+        out.bytes.truncate(after_last_event(&out.bytes));
+        self.relay.framing_mut().write_error(fault(self.api), why, &mut out.bytes);
+    }
+}
+
+/// A sign of life for a stream that has begun.
+#[must_use]
+pub fn ping(api: Api) -> Vec<u8> {
+    let mut out = Vec::new();
+    framing::of(api, Asks::default()).write_ping(&mut out);
+    out
+}
+
+/// The error event of a stream of which nothing else was written.
+#[must_use]
+pub fn error_event(api: Api, kind: &str, message: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    framing::of(api, Asks::default()).write_error(kind, message, &mut out);
+    out
+}
+
+/// An API's type of errors that are nobody's fault but the server's.
+const fn fault(api: Api) -> &'static str {
+    match api {
+        Api::Anthropic => "api_error",
+        Api::Chat | Api::Responses => "server_error",
+    }
+}
+
+/// Whether one of these events is the protocol's error.
+fn tells_error(api: Api, bytes: &[u8]) -> bool {
+    let mut decoder = Decoder::new(bytes.len());
+    decoder.push(bytes);
+    decoder.finish();
+    while let Some(Ok(frame)) = decoder.next() {
+        let told = match api {
+            Api::Anthropic => frame.event == "error",
+            Api::Chat => Chunk::decode(frame.event, &frame.data)
+                .is_ok_and(|event| matches!(event, Chunk::Chunk(chunk) if chunk.error.is_some())),
+            Api::Responses => {
+                Event::decode(frame.event, &frame.data).is_ok_and(|event| is_failure(&event.kind))
+            }
+        };
+        if told {
+            return true;
+        }
+    }
+    false
+}
+
+fn is_failure(event: &EventKind<'_>) -> bool {
+    match event {
+        EventKind::Error(_) => true,
+        EventKind::Response { phase, .. } => *phase == Phase::Failed,
+        _ => false,
+    }
+}
+
+/// Where the last whole event ends. What was handed on before ends with one.
+fn after_last_event(bytes: &[u8]) -> usize {
+    let ends = |end: &[u8]| bytes.windows(end.len()).rposition(|at| at == end);
+    let of = |end: &[u8]| ends(end).map_or(0, |at| at + end.len());
+    of(b"\n\n").max(of(b"\r\n\r\n")).max(of(b"\r\r"))
+}
