@@ -273,6 +273,7 @@ impl UnderWay<'_> {
             facts,
             capability: self.setup.capability,
             output_maximum: self.setup.model.and_then(|model| model.max_output).map(u64::from),
+            chain: None,
         };
         let mut out = Out::default();
         let exchange = match Exchange::begin(body, context, &mut out) {

@@ -8,6 +8,7 @@ mod alive;
 mod end;
 mod flow;
 mod head;
+mod history;
 mod open;
 mod policy;
 mod scope;
@@ -61,8 +62,15 @@ async fn make(asked: Arc<Asked>) -> Response<Body> {
     let Ok(request) = Request::of(asked.api, &body) else {
         return unread(&asked).await;
     };
+    let joined = history::joined(&asked, &request).await;
+    let (whole, chain) = joined.map_or((body.clone(), None), |(whole, chain)| (whole, Some(chain)));
+    // What was joined from sound parts is sound.
+    let request = match &chain {
+        Some(_) => Request::of(asked.api, &whole).unwrap_or(request),
+        None => request,
+    };
     let opening = match Opening::of(&asked, &request).await {
-        Ok(opening) => opening,
+        Ok(opening) => opening.with((whole.clone(), chain)),
         Err(answer) => return *answer,
     };
     if let Some(member) = request.apart {

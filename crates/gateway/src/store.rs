@@ -18,7 +18,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use softland_session::core::{Digest, NanoUsd, Pinned, Used};
-use softland_session::{Answered, KeptTail, Seen};
+use softland_session::{Answered, KeptTail, Link, Seen, Shown};
 
 pub(crate) use memory::MemoryStore;
 
@@ -34,6 +34,12 @@ pub(crate) trait Store: Send + Sync + fmt::Debug {
 
     /// Keeps what a request has changed.
     async fn keep(&self, scope: &str, changes: Changes) -> Result<(), StoreError>;
+
+    /// What goes on from a response that a client was shown.
+    async fn link(&self, id: &str) -> Result<Option<Arc<Link>>, StoreError>;
+
+    /// Remembers a response under all its ids.
+    async fn show(&self, shown: Shown) -> Result<(), StoreError>;
 }
 
 /// A store that cannot be reached.

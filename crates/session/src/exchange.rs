@@ -10,6 +10,7 @@ mod behind;
 mod done;
 mod notice;
 mod plan;
+mod shown;
 mod unfinished;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +27,7 @@ use softland_wire::anthropic::{BlockKind, Content, Request, RequestError, Role a
 use softland_wire::{Api, Splice, Tokens};
 
 use crate::anthropic::history::Fold;
+use crate::chain::Chain;
 use crate::framing::{self, End, Json};
 use crate::out::Out;
 use crate::relay::{Ended as Response, Mode, Relay, Show};
@@ -53,6 +55,8 @@ pub struct Context {
     pub capability: Capability,
     /// The model's largest output, in tokens; `None` where unknown.
     pub output_maximum: Option<u64>,
+    /// How the request's body was joined, where the provider keeps what stands before it.
+    pub chain: Option<Chain>,
 }
 
 impl Context {
@@ -70,6 +74,7 @@ impl Context {
             output_maximum: models::find(provider, model)
                 .and_then(|model| model.max_output)
                 .map(u64::from),
+            chain: None,
         }
     }
 }
@@ -93,6 +98,7 @@ pub struct Opened<'a> {
     fold: Fold<'a>,
     capability: Capability,
     output_maximum: Option<u64>,
+    chain: Option<Chain>,
     fallback: Pinned,
 }
 
@@ -106,13 +112,13 @@ impl<'a> Opened<'a> {
         context: Context,
         remembered: Remembered<'a>,
     ) -> Self {
-        let Context { role, policy, records, capability, output_maximum, .. } = context;
+        let Context { role, policy, records, capability, output_maximum, chain, .. } = context;
         let fallback = Pinned::new(policy.clone());
         let mut transcript = Transcript::new(role, policy, records);
         transcript.answer_by(plan::forced_answer(request));
         let remembered = (role == Role::Gateway).then_some(remembered);
         let fold = Fold::new(request, transcript, remembered);
-        Self { request, body, role, fold, capability, output_maximum, fallback }
+        Self { request, body, role, fold, capability, output_maximum, chain, fallback }
     }
 
     /// Where the newest message stands; `None` where it is not a user's.
@@ -142,8 +148,9 @@ pub struct Exchange {
     capability: Capability,
     output_maximum: Option<u64>,
     api: Api,
-    /// What the client sent.
+    /// What the client sent, joined with what stands before it.
     body: Bytes,
+    chain: Option<Chain>,
     /// Where its newest message stands, if that is a user's.
     here: Option<Here>,
     /// Results that are not remembered yet, as they are now.
@@ -207,7 +214,8 @@ impl Exchange {
     }
 
     fn open(opened: Opened<'_>, facts: Facts, out: &mut Out) -> Self {
-        let Opened { request, body, role, mut fold, capability, output_maximum, fallback } = opened;
+        let Opened { request, body, role, mut fold, capability, output_maximum, chain, fallback } =
+            opened;
         let here = fold.here;
         let newest = fold.newest(&facts);
         let Fold { transcript, splice, fresh, .. } = fold;
@@ -240,6 +248,7 @@ impl Exchange {
             output_maximum,
             api: request.api,
             body,
+            chain,
             here,
             seen: fresh.unwrap_or_default(),
             lines,
@@ -497,7 +506,7 @@ impl Exchange {
     /// The request with its history governed and nothing behind it, as for counting its tokens.
     #[must_use]
     pub fn governed(&self) -> Bytes {
-        plan::apply(&self.lines, &self.body)
+        plan::apply(self, &self.lines)
     }
 
     /// The body of the next request.

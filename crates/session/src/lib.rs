@@ -8,6 +8,7 @@
 //! keeps no store (records go in and out as values) and knows no clock.
 
 mod anthropic;
+mod chain;
 mod chat;
 mod exchange;
 mod framing;
@@ -20,6 +21,7 @@ mod reply;
 mod responses;
 mod tail;
 
+pub use chain::{Chain, Link, Shown};
 pub use exchange::{
     Context, Done, Exchange, Opened, Pending, Step, Unfinished, Unreadable, error_event, ping,
 };

@@ -16,7 +16,7 @@ use softland_wire::sse::{Decoder, Frame};
 
 use crate::framing::{Begins, Broken, End, Framing, MAX_RESPONSE, Part, Parts, Placed, Read};
 use crate::out::{Event, Out};
-use crate::reply::Reply;
+use crate::reply::{Block, Reply};
 
 pub(crate) use show::Show;
 use show::{Client, Slot};
@@ -452,6 +452,11 @@ impl Relay {
     /// The kinds of the blocks that the client had before the response under way.
     pub(crate) fn shown_before(&self) -> String {
         self.client.shown_before()
+    }
+
+    /// The id of the client's message, and its blocks.
+    pub(crate) fn shown(&self) -> (&str, &[Block]) {
+        self.client.shown()
     }
 
     /// The protocol.

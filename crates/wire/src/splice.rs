@@ -65,6 +65,13 @@ impl Splice {
         self.edits.push((span, bytes.into()));
     }
 
+    /// Forgets the edits within `span`; an insertion at its end stays.
+    pub fn drop_within(&mut self, span: Span) {
+        self.edits.retain(|(at, _)| {
+            at.end <= span.start && at.start < span.start || at.start >= span.end
+        });
+    }
+
     /// The body with all edits made.
     ///
     /// # Errors

@@ -74,6 +74,7 @@ impl Driven {
             vain: false,
             tail: None,
             seen: Vec::new(),
+            shown: None,
         };
         Self { done, failure: Some(format!("internal error: {error}")) }
     }

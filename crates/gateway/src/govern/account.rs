@@ -61,6 +61,8 @@ pub(super) struct Account {
     /// The newest context that the provider has counted, if this request goes on from it.
     known: Option<Known>,
     thinking_budget: u64,
+    /// Bytes of history that the provider has, and no body shows.
+    pub(super) kept_bytes: u64,
     /// What the run and its session had spent before.
     spent: (NanoUsd, NanoUsd),
     lease: Option<Lease>,
@@ -121,6 +123,7 @@ impl Account {
             state,
             known,
             thinking_budget,
+            kept_bytes: 0,
             spent,
             lease: None,
             used: Tokens::default(),
@@ -208,7 +211,7 @@ impl Account {
         waits: Option<&Notify>,
     ) -> Leased {
         self.settle();
-        let size = Size::of(request);
+        let size = Size::of(request).behind(self.kept_bytes);
         let bound = self.bound(request, size);
         // A compaction is billed beside what its head says.
         let firm = size.unseen == 0 && !money::has(request, "\"compact");

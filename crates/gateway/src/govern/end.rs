@@ -9,7 +9,7 @@ use softland_session::core::{
     Admission, Because, Digest, Ended, Evidence, NanoUsd, Rung, SignalKind, Used,
 };
 use softland_session::wire::Tokens;
-use softland_session::{Answered, Done, Event, Exchange, Outline, Pending};
+use softland_session::{Answered, Done, Event, Exchange, Outline, Pending, Shown};
 
 use super::flow::Flow;
 use super::open::Opening;
@@ -290,11 +290,17 @@ struct Keeping {
     changes: Changes,
     /// What a sub-agent used is its parent's, too.
     parent: Option<(String, Changes)>,
+    shown: Option<Shown>,
 }
 
 impl Keeping {
     async fn keep(self) {
-        let Self { gate, scope, changes, parent } = self;
+        let Self { gate, scope, changes, parent, shown } = self;
+        if let Some(shown) = shown
+            && let Err(error) = gate.store.show(shown).await
+        {
+            lost(&gate, &error);
+        }
         for (scope, changes) in [Some((scope, changes)), parent].into_iter().flatten() {
             if let Err(error) = gate.store.keep(&scope, changes).await {
                 lost(&gate, &error);
@@ -349,8 +355,9 @@ impl Flow {
             return None;
         }
         self.told_of_run(done.as_ref());
+        let shown = done.as_mut().and_then(|done| done.shown.take());
         let (scope, changes) = (self.opening.place.scope.clone(), self.changes(done));
-        Some(Keeping { gate, scope, changes, parent: self.parent_changes() })
+        Some(Keeping { gate, scope, changes, parent: self.parent_changes(), shown })
     }
 
     /// What the limits leave, this request's own money, tokens and time included.

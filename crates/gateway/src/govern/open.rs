@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::{Response, StatusCode};
 use softland_session::core::policy::{OnStoreLoss, Policy};
 use softland_session::core::{Digest, Facts, NanoUsd, Role};
 use softland_session::wire::anthropic::Request;
-use softland_session::{Context, Opened, Out, Outline};
+use softland_session::{Chain, Context, Opened, Out, Outline};
 
 use super::Asked;
 use super::account::{Account, Leased, Purse, Tariff};
@@ -26,6 +27,9 @@ use crate::store::{Counted, IDLE_MS, RunState};
 /// A request before it is decided on.
 pub(crate) struct Opening {
     pub(super) asked: Arc<Asked>,
+    /// Its body, joined with the history that it names.
+    body: Bytes,
+    chain: Option<Chain>,
     /// Where it goes, the model's route looked at.
     pub(super) target: Target,
     pub(super) outline: Outline,
@@ -63,15 +67,38 @@ impl Opening {
             chosen.policy = policy::metered(&chosen.policy);
         }
         let target = Target { origin: Arc::clone(&chosen.origin), ..target.clone() };
-        let asked = Arc::clone(asked);
+        let (asked, body, chain) = (Arc::clone(asked), asked.body.clone(), None);
         let unheld = None;
-        Ok(Self { asked, target, outline, identity, chosen, place, metered, model, unheld })
+        Ok(Self {
+            asked,
+            body,
+            chain,
+            target,
+            outline,
+            identity,
+            chosen,
+            place,
+            metered,
+            model,
+            unheld,
+        })
+    }
+
+    /// The same with its whole body.
+    pub(crate) fn with(self, (body, chain): (Bytes, Option<Chain>)) -> Self {
+        Self { body, chain, ..self }
+    }
+
+    /// Bytes of history that no body shows, since the provider has them.
+    pub(super) fn kept_bytes(&self) -> u64 {
+        self.chain.as_ref().map_or(0, |chain| chain.kept_bytes() as u64)
     }
 
     fn context(&self) -> Context {
         let mut context =
             Context::new(Role::Gateway, self.chosen.policy.clone(), None, &self.model);
         context.api = self.asked.api;
+        context.chain.clone_from(&self.chain);
         // What is only metered is no part of the conversation whose name it carries.
         if !self.metered {
             context.records.clone_from(&self.place.kept.pins);
@@ -86,11 +113,11 @@ impl Opening {
         } else {
             self.place.remembered(&self.identity, &self.outline)
         };
-        Opened::fold(request, self.asked.body.clone(), self.context(), remembered)
+        Opened::fold(request, self.body.clone(), self.context(), remembered)
     }
 
     /// The request as its history is governed, for counting its tokens.
-    pub(crate) fn governed(&self, request: &Request<'_>) -> bytes::Bytes {
+    pub(crate) fn governed(&self, request: &Request<'_>) -> Bytes {
         let facts = Facts::default();
         self.opened(request).begin(&facts, &mut Out::default()).governed()
     }
@@ -122,6 +149,8 @@ impl Opening {
         let (explores, loud) = (!self.metered, Some(&self.asked.loud));
         let mut unheld = None;
         let leased = account.reserve(&gate, request, &policy, explores, loud).await;
+        // What is sent from here on shows only what is new.
+        account.kept_bytes = self.kept_bytes();
         let (short, output_limit, leased) = match leased {
             Leased::Granted(limit) => (None, limit, true),
             Leased::Short(short) => (Some(short), None, false),

@@ -82,6 +82,12 @@ impl Size {
         size
     }
 
+    /// The same with a known history before it, if it names one.
+    pub(crate) fn behind(self, kept_bytes: u64) -> Self {
+        let (text, unseen) = (self.text.saturating_add(kept_bytes), self.unseen.saturating_sub(1));
+        if kept_bytes == 0 { self } else { Self { text, unseen, ..self } }
+    }
+
     fn tools(&mut self, api: Api, tools: &[Tool<'_>]) {
         if !tools.is_empty() {
             self.unwritten += TOOLS;

@@ -14,10 +14,10 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
-use softland_session::Answered;
 use softland_session::core::policy::{OnStoreLoss, Policy};
 use softland_session::core::{Digest, NanoUsd};
 use softland_session::wire::Api;
+use softland_session::{Answered, Link, Shown};
 use tokio::sync::Notify;
 
 use super::{Changes, Found, MemoryStore, Scope, Store, StoreError};
@@ -66,6 +66,16 @@ impl Store for Shaky {
     async fn keep(&self, scope: &str, changes: Changes) -> Result<(), StoreError> {
         self.up()?;
         self.store.keep(scope, changes).await
+    }
+
+    async fn link(&self, id: &str) -> Result<Option<Arc<Link>>, StoreError> {
+        self.up()?;
+        self.store.link(id).await
+    }
+
+    async fn show(&self, shown: Shown) -> Result<(), StoreError> {
+        self.up()?;
+        self.store.show(shown).await
     }
 }
 

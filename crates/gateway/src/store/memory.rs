@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use softland_session::Answered;
 use softland_session::core::Digest;
+use softland_session::{Answered, Link, Shown};
 
 use super::{Changes, Found, Scope, Store, StoreError};
 use kept::{Kept, Policies, Run};
@@ -19,6 +19,11 @@ use kept::{Kept, Policies, Run};
 const SCOPES: usize = 4096;
 /// Bytes of all conversations that are kept.
 const BYTES: usize = 32 << 20;
+/// Bytes of all links that are kept; the items of a conversation that the provider keeps stand in
+/// them once.
+const LINK_BYTES: usize = 64 << 20;
+/// What a link takes beside its texts.
+const LINK: usize = 300;
 /// Turns by which conversations are found: as many as a table of 32,768 places takes without
 /// growing to twice its size. One is about 300 bytes.
 const TURNS: usize = 28_000;
@@ -33,6 +38,8 @@ pub(crate) struct MemoryStore {
 struct Held {
     scopes: HashMap<Arc<str>, (u64, Box<Kept>)>,
     turns: HashMap<Answered, (u64, Turn)>,
+    links: HashMap<Arc<str>, (u64, Arc<Link>)>,
+    link_bytes: usize,
     policies: Policies,
     /// Of the conversations.
     bytes: usize,
@@ -84,6 +91,20 @@ impl Store for MemoryStore {
         self.lock().keep(name, changes);
         Ok(())
     }
+
+    async fn link(&self, id: &str) -> Result<Option<Arc<Link>>, StoreError> {
+        let mut held = self.lock();
+        let clock = held.tick();
+        Ok(held.links.get_mut(id).map(|(used, link)| {
+            *used = clock;
+            Arc::clone(link)
+        }))
+    }
+
+    async fn show(&self, shown: Shown) -> Result<(), StoreError> {
+        self.lock().show(shown);
+        Ok(())
+    }
 }
 
 impl MemoryStore {
@@ -129,6 +150,24 @@ impl Held {
         self.shrink();
     }
 
+    fn show(&mut self, shown: Shown) {
+        let clock = self.tick();
+        let link = Arc::new(shown.link);
+        for id in shown.ids {
+            self.links.insert(Arc::from(id), (clock, Arc::clone(&link)));
+            self.link_bytes += bytes_of(&link);
+        }
+        if self.link_bytes > LINK_BYTES {
+            // A link that was shown again under its id was counted twice.
+            let count = |held: &Self| held.links.values().map(|(_, link)| bytes_of(link)).sum();
+            self.link_bytes = count(self);
+            while self.link_bytes > LINK_BYTES {
+                forget(&mut self.links);
+                self.link_bytes = count(self);
+            }
+        }
+    }
+
     fn shrink(&mut self) {
         while self.scopes.len() > SCOPES || self.bytes > BYTES {
             forget(&mut self.scopes);
@@ -138,6 +177,10 @@ impl Held {
             forget(&mut self.turns);
         }
     }
+}
+
+fn bytes_of(link: &Link) -> usize {
+    LINK + link.items.len() + link.add.len()
 }
 
 /// Forgets a tenth, at least one: the longest unused.

@@ -10,6 +10,8 @@ use softland_wire::anthropic::Request;
 use softland_wire::{Api, Tokens};
 
 use super::Exchange;
+use super::shown::shown;
+use crate::chain::Shown;
 use crate::framing::Who;
 use crate::local;
 use crate::out::{Event, Intervention, Out};
@@ -60,6 +62,9 @@ pub struct Done {
     pub tail: Option<(Digest, KeptTail)>,
     /// In a gateway: results that were not remembered, as they were now, to be remembered.
     pub seen: Vec<(Digest, Seen)>,
+    /// In a gateway: the response that the client has now, where the provider keeps it and a later
+    /// request may go on from it by its id.
+    pub shown: Option<Shown>,
 }
 
 /// Ends an exchange as the ladder says.
@@ -92,12 +97,16 @@ pub(super) fn finish(
         vain: exchange.vain,
         tail: None,
         seen: std::mem::take(&mut exchange.seen),
+        shown: None,
     };
+    let bare = done.messages.is_empty();
     if local {
         answer_locally(exchange, reply.as_ref(), &mut done, out);
+        done.shown = shown(exchange, None, bare, &done);
     } else if let Some(reply) = reply {
         take_turn(exchange, &reply, class, &mut done);
         done.tail = kept_tail(exchange, &done);
+        done.shown = shown(exchange, Some(&reply), bare, &done);
         exchange.relay.close(&reply, exchange.shown_output, &exchange.billed, out);
     } else {
         exchange.relay.abandon(out);
@@ -242,7 +251,7 @@ fn answer_locally(exchange: &mut Exchange, reply: Option<&Reply>, done: &mut Don
     done.answer = Some(text);
 }
 
-fn because_of(exchange: &Exchange, ended: Option<&Ended>) -> Option<Because> {
+pub(super) fn because_of(exchange: &Exchange, ended: Option<&Ended>) -> Option<Because> {
     if let Some(because) = exchange.ladder.landing() {
         return Some(because.clone());
     }

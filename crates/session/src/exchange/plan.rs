@@ -131,7 +131,7 @@ pub(super) fn upstream(exchange: &Exchange) -> Bytes {
     let tokens = max_tokens(exchange);
     let keeps_choice = !matches!(rung, Some(Rung::None | Rung::Respond));
     if exchange.tail.is_empty() && keeps_choice && tokens.is_none() {
-        return apply(&exchange.lines, &exchange.body);
+        return apply(exchange, &exchange.lines);
     }
     // It was scanned when the exchange began.
     let Ok(request) = Request::of(exchange.api, &exchange.body) else {
@@ -152,7 +152,7 @@ pub(super) fn upstream(exchange: &Exchange) -> Bytes {
     if let Some(tokens) = tokens {
         splice.set_max_tokens(&request, tokens);
     }
-    apply(&splice, &exchange.body)
+    apply(exchange, &splice)
 }
 
 /// What the client of a stream is told of usage, and whether softland needs to know more: limits on
@@ -190,7 +190,11 @@ fn forced(api: Api, tool: &str) -> String {
 }
 
 /// The body with its edits; where there are none, the very same bytes.
-pub(super) fn apply(splice: &Splice, body: &Bytes) -> Bytes {
+pub(super) fn apply(exchange: &Exchange, splice: &Splice) -> Bytes {
+    let body = &exchange.body;
+    if let Some(chain) = &exchange.chain {
+        return chain.cut(splice, body);
+    }
     if splice.is_empty() {
         return body.clone();
     }

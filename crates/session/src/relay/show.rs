@@ -142,6 +142,10 @@ impl Client {
         self.blocks.iter().take(self.before).map(Block::letter).collect()
     }
 
+    pub(super) fn shown(&self) -> (&str, &[Block]) {
+        (&self.head.0, &self.blocks)
+    }
+
     pub(super) fn has_shown(&self) -> bool {
         self.visible || self.calls > 0
     }

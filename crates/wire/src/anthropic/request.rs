@@ -61,6 +61,9 @@ pub struct Request<'a> {
     /// The history, or a part of it, is the provider's and is found under another name than
     /// `previous`: `conversation` of the Responses API.
     pub elsewhere: bool,
+    /// Whether the provider keeps the response, so that a later request may go on from it: `store`
+    /// of the Responses API, which is on where it is absent.
+    pub stored: bool,
     /// The member by which it asks for what is no single answer to this request: a `background`
     /// response, more choices than one (`n`).
     pub apart: Option<&'static str>,
@@ -146,6 +149,7 @@ impl<'a> Request<'a> {
             stream_options: None,
             previous: None,
             elsewhere: false,
+            stored: false,
             apart: None,
             messages: found.messages.ok_or(RequestError::Missing { member: "messages" })?,
         })

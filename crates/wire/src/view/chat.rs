@@ -54,6 +54,7 @@ fn view(request: chat::Request<'_>) -> Request<'_> {
         stream_options: request.stream_options,
         previous: None,
         elsewhere: false,
+        stored: false,
         apart: request.n.filter(|n| *n > 1).map(|_| "n"),
         messages: Messages { span: request.messages.span, string: false, list },
     }

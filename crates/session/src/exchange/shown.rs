@@ -1,0 +1,86 @@
+//! What a client was shown for a request of which the provider keeps the history, and what the
+//! next one goes on from.
+
+use softland_core::{Admission, Role, lines};
+use softland_wire::Api;
+use softland_wire::anthropic::Request;
+
+use super::Exchange;
+use super::done::{self, Done};
+use crate::chain::{self, Chain, Link, Shown};
+use crate::reply::{self, Reply};
+
+/// The response that the client has now, to be remembered. `bare`: nothing of softland's stood
+/// behind the history when its last part was asked for.
+pub(super) fn shown(
+    exchange: &Exchange,
+    reply: Option<&Reply>,
+    bare: bool,
+    done: &Done,
+) -> Option<Shown> {
+    if exchange.role != Role::Gateway || exchange.api != Api::Responses {
+        return None;
+    }
+    // It was scanned when the exchange began.
+    let request = Request::of(exchange.api, &exchange.body).ok()?;
+    if !request.stored || request.elsewhere {
+        return None;
+    }
+    let (head, blocks) = exchange.relay.shown();
+    let said = String::from_utf8(exchange.relay.framing().assistant(blocks)).ok()?;
+    let chain = exchange.chain.as_ref();
+    let new = match chain {
+        Some(chain) => chain.new_items(&request),
+        None => chain::new_items(&request, None),
+    };
+    let stays = reply.filter(|_| !done.local && (bare || done.tail.is_some()));
+    let (upstream, add) = match stays {
+        Some(reply) => (Some(reply.id.clone()), not_run(exchange, reply, done)?),
+        None => {
+            let governed = exchange.governed();
+            let governed = Request::of(exchange.api, &governed).ok()?;
+            let sent = chain::new_items(&governed, None).unwrap_or_default();
+            let unknown = || Some(request.previous?.0.unescape().into_owned());
+            let upstream = match chain {
+                Some(chain) => chain.upstream().map(str::to_owned),
+                None => unknown(),
+            };
+            (upstream, join(&sent, &said))
+        }
+    };
+    let mut ids = vec![head.to_owned()];
+    ids.extend(reply.filter(|_| !done.local).map(|reply| reply.id.clone()));
+    ids.retain(|id| !id.is_empty());
+    ids.dedup();
+    let items = join(&new.unwrap_or_default(), &said);
+    let before = chain.map(Chain::id).map(str::to_owned);
+    Some(Shown { ids, link: Link { before, items, upstream, add } })
+}
+
+/// What answers the calls that the client was not shown: the provider waits for it.
+fn not_run(exchange: &Exchange, reply: &Reply, done: &Done) -> Option<String> {
+    let (_, blocks) = exchange.relay.shown();
+    let shown: Vec<_> = reply::calls(blocks).map(|(call, _)| call.id).collect();
+    let calls: Vec<_> = reply::calls(&reply.blocks).map(|(call, _)| call).collect();
+    let admissions = exchange.run.admit(&calls);
+    let because = done::because_of(exchange, done.ended.as_ref());
+    let hidden =
+        calls.iter().zip(&admissions).filter(|(call, _)| !call.server && !shown.contains(&call.id));
+    let answers = hidden.map(|(call, admission)| {
+        let own = match admission {
+            Admission::Refused(because) | Admission::ToolRefused(because) => Some(because),
+            _ => because.as_ref(),
+        };
+        (*call, own.map_or_else(|| lines::NO_ANSWER.to_owned(), lines::beyond))
+    });
+    let answers: Vec<_> = answers.collect();
+    if answers.is_empty() {
+        return Some(String::new());
+    }
+    String::from_utf8(exchange.relay.framing().results(&answers)).ok()
+}
+
+fn join(first: &str, second: &str) -> String {
+    let parts: Vec<&str> = [first, second].into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join(",")
+}
