@@ -10,7 +10,7 @@ use std::path::Path;
 
 use softland_session::core::policy::{KEYS, KeyError, Policy, Value};
 
-use crate::tool::cut_line;
+use crate::tool::{ToolFormat, cut_line};
 use crate::tools::BUILT_IN;
 use front_matter::Entry;
 use softland_session::core::nearest;
@@ -40,6 +40,8 @@ pub struct AgentFile {
     pub model: Option<String>,
     /// The line of `model`, from 1, where there is one.
     pub model_line: Option<usize>,
+    /// How its model calls tools.
+    pub tool_format: ToolFormat,
     /// The system prompt: the body, without blank lines around it, line ends as `\n`.
     pub system: String,
     /// The policy keys that it sets, in the file's order, each known to be valid.
@@ -202,6 +204,7 @@ struct Draft {
     tools: Option<Vec<String>>,
     model: Option<String>,
     model_line: Option<usize>,
+    tool_format: ToolFormat,
     policy: Vec<(String, Value)>,
     scratch: Policy,
 }
@@ -239,6 +242,7 @@ fn parse(text: &str, report: &mut Report) -> Option<AgentFile> {
         tools: draft.tools.unwrap_or_else(|| BUILT_IN.map(str::to_owned).to_vec()),
         model: draft.model,
         model_line: draft.model_line,
+        tool_format: draft.tool_format,
         system: parts.body,
         policy: draft.policy,
     })
@@ -254,7 +258,7 @@ impl Draft {
                 self.model = model(entry, report);
                 self.model_line = Some(entry.line);
             }
-            "tool_format" => tool_format(entry, report),
+            "tool_format" => self.tool_format = tool_format(entry, report),
             "mode" if is_foreign_mode(&entry.value) => {}
             key if keys::LATER.contains(&key) => {
                 report.error(Some(entry.line), Some(key), "comes with a later version");
@@ -343,15 +347,14 @@ fn model(entry: &Entry, report: &mut Report) -> Option<String> {
     Some(model.to_owned())
 }
 
-fn tool_format(entry: &Entry, report: &mut Report) {
+fn tool_format(entry: &Entry, report: &mut Report) -> ToolFormat {
     match &entry.value {
-        Value::Text(format) if format == "native" => {}
-        Value::Text(format) if format == "tags" => report.error(
-            Some(entry.line),
-            Some("tool_format"),
-            "`tags` comes with a later version; this one has `native`",
-        ),
-        other => report.value(entry, "native", &other.to_string()),
+        Value::Text(format) if format == "native" => ToolFormat::Native,
+        Value::Text(format) if format == "tags" => ToolFormat::Tags,
+        other => {
+            report.value(entry, "native or tags", &other.to_string());
+            ToolFormat::Native
+        }
     }
 }
 

@@ -15,7 +15,9 @@ pub mod tools;
 pub use agent_file::{AgentFile, Problem};
 pub use event::{AnsweredBy, Event, EventKind, Report, UsageTotal};
 pub use run::{Agent, Conversation, Inbox, Options, Unfit};
-pub use tool::{Tool, ToolCall, ToolContext, ToolDef, ToolOutput, ToolSet, ToolSetError};
+pub use tool::{
+    Tool, ToolCall, ToolContext, ToolDef, ToolFormat, ToolOutput, ToolSet, ToolSetError,
+};
 pub use tools::Root;
 
 /// The policy core, for limits and outcomes.

@@ -17,6 +17,7 @@ use softland_session::core::models::capability::Capability;
 use softland_session::core::models::{self, Model};
 use softland_session::core::policy::{Landing, Policy};
 use softland_session::core::{Digest, Ended, NanoUsd, Outcome, Pinned, Reason, Role, Used};
+use softland_session::wire::tags::Shape;
 use softland_session::{Context, Done, Exchange, Out, Pending};
 use tokio_util::sync::CancellationToken;
 
@@ -24,7 +25,7 @@ use crate::event::{AnsweredBy, Event, EventKind, Report};
 use crate::http::Transport;
 use crate::http::provider::Api;
 use crate::http::retry::RetryPolicy;
-use crate::tool::ToolSet;
+use crate::tool::{ToolFormat, ToolSet};
 
 pub use body::{Conversation, Inbox};
 use drive::Driven;
@@ -68,6 +69,8 @@ pub struct Options {
     pub capability: Option<Capability>,
     /// The price in force; `None`: by the built-in table.
     pub price: Option<models::Price>,
+    /// How the model calls tools. Default: through its API.
+    pub tool_format: ToolFormat,
 }
 
 impl Default for Options {
@@ -79,6 +82,7 @@ impl Default for Options {
             retry: RetryPolicy::default(),
             capability: None,
             price: None,
+            tool_format: ToolFormat::Native,
         }
     }
 }
@@ -98,6 +102,8 @@ pub enum Unfit {
         /// The agent's.
         agent: Api,
     },
+    /// Calls stand in the conversation's messages in the other format.
+    OtherFormat,
 }
 
 impl std::fmt::Display for Unfit {
@@ -115,6 +121,10 @@ impl std::fmt::Display for Unfit {
                  begin a new one",
                 conversation.name(),
                 agent.name()
+            ),
+            Self::OtherFormat => f.write_str(
+                "the conversation was begun with another tool_format and cannot go on with this \
+                 one: begin a new one",
             ),
         }
     }
@@ -170,7 +180,11 @@ impl Agent {
         if let Some(other) = conversation.api().filter(|known| *known != api) {
             return Err(Unfit::OtherApi { conversation: other, agent: api });
         }
-        conversation.ask(api, prompt);
+        let format = self.options.tool_format;
+        if conversation.api().is_some() && conversation.format() != format {
+            return Err(Unfit::OtherFormat);
+        }
+        conversation.ask(api, format, prompt);
         let mut under_way = UnderWay {
             agent: self,
             meter: Meter::new(setup.model, setup.price, conversation.session_cost()),
@@ -189,6 +203,8 @@ struct Setup {
     price: Option<models::Price>,
     capability: Capability,
     policy: Policy,
+    /// How calls are read that are written as text.
+    shape: Option<Arc<Shape>>,
 }
 
 impl Setup {
@@ -206,7 +222,11 @@ impl Setup {
         if money.is_some() && price.is_none() {
             return Err(Unfit::NoPrice { model: agent.model.clone() });
         }
-        Ok(Self { model, price, capability, policy })
+        let shape = match agent.options.tool_format {
+            ToolFormat::Native => None,
+            ToolFormat::Tags => form::tags::shape().map(Arc::new),
+        };
+        Ok(Self { model, price, capability, policy, shape })
     }
 }
 
@@ -273,6 +293,7 @@ impl UnderWay<'_> {
             facts,
             capability: self.setup.capability,
             output_maximum: self.setup.model.and_then(|model| model.max_output).map(u64::from),
+            shape: self.setup.shape.clone(),
             chain: None,
         };
         let mut out = Out::default();

@@ -43,6 +43,16 @@ pub struct ToolDef {
     pub reads: bool,
 }
 
+/// How a model calls tools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ToolFormat {
+    /// Through its API.
+    #[default]
+    Native,
+    /// As text, in tags: for models without tool calling.
+    Tags,
+}
+
 /// What a tool gave back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolOutput {

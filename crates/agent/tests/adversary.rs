@@ -42,51 +42,25 @@ use softland_agent::core::models;
 use softland_agent::core::policy::{Landing, Policy};
 use softland_agent::http::provider::Api;
 use softland_agent::{Agent, Conversation, Event, Report, ToolOutput};
-use softland_sim::{Config, Part, Scenario};
+use softland_session::wire;
+use softland_sim::{Config, Scenario};
 use watch::Watching;
 
-const ADVERSARY: Adversary =
-    Adversary { generate, drive: |case| drive(Api::Anthropic, case), must_meet: MUST_MEET };
+const ADVERSARY: Adversary = Adversary { generate, drive, must_meet: MUST_MEET };
 
 /// The same hostile model behind Chat Completions, in all its dialects.
 const CHAT: Adversary = Adversary {
-    generate: |seed| posing(CHAT_MODELS, seed),
-    drive: |case| drive(Api::OpenAiChat, case),
+    generate: |seed| hostile::posing(wire::Api::Chat, generate(seed), seed),
+    drive,
     must_meet: OF_EVERY_API,
 };
 
 /// The same behind Responses.
 const RESPONSES: Adversary = Adversary {
-    generate: |seed| posing(RESPONSES_MODELS, seed),
-    drive: |case| drive(Api::OpenAiResponses, case),
+    generate: |seed| hostile::posing(wire::Api::Responses, generate(seed), seed),
+    drive,
     must_meet: OF_EVERY_API,
 };
-
-/// With reasoning and without.
-const RESPONSES_MODELS: &[&str] = &[
-    "openai/gpt-4o",
-    "openai/gpt-5.3-codex",
-    "openai/gpt-5.6-sol",
-    "openai/gpt-6-astra",
-    "openai/o3",
-];
-
-/// Every dialect that the simulator speaks.
-const CHAT_MODELS: &[&str] = &[
-    "openai/gpt-4o",
-    "openai/gpt-5.6-sol",
-    "openai/o3",
-    "azure/model-router",
-    "deepseek/deepseek-v4-flash",
-    "openrouter/anthropic/claude-haiku-4.5",
-    "openrouter/anthropic/claude-opus-5.5",
-    "openrouter/openai/o4-mini",
-    "openrouter/minimax/minimax-m2",
-    "zai/glm-4.7",
-    "xai/grok-4.3",
-    "groq/llama-3.3-70b-versatile",
-    "anthropic/claude-sonnet-4-5",
-];
 
 /// What at least 1 % of the cases of every API meet.
 const OF_EVERY_API: &[&str] = &[
@@ -145,9 +119,13 @@ const MUST_MEET: &[&str] = &[
 
 regressions! {
     ADVERSARY,
+    calls_without_an_id,
     continued_turn_counts_once,
     cut_after_the_end_of_an_answer,
     cut_after_the_end_of_an_empty_turn,
+    error_of_a_tool_counts_behind_a_full_context,
+    error_of_a_tool_that_panics_counts_with_its_result,
+    error_told_in_a_result_counts_with_it,
     note_beside_a_refusal_of_a_tool,
     nudged_turn_counts_once,
     output_grown_past_an_unknown_maximum,
@@ -173,24 +151,6 @@ fn every_run_lands_on_responses() {
     RESPONSES.run();
 }
 
-/// The same cases with other models.
-fn posing(models: &[&str], seed: u64) -> Case {
-    let mut case = generate(seed);
-    // Of these vendors OpenRouter alone has thinking that is not to be read.
-    for turn in &mut case.turns {
-        turn.parts.retain(|part| *part != Part::RedactedThinking);
-    }
-    // An unlisted name does not say that its model wants OpenAI's newer name for the output limit.
-    let strict = |model: &str| model.contains("gpt-5") || model.contains("/o");
-    let models: Vec<_> =
-        models.iter().filter(|model| case.rules_of.is_none() || !strict(model)).collect();
-    let model = (*models[(seed % models.len() as u64) as usize]).to_owned();
-    match case.rules_of {
-        Some(_) => Case { rules_of: Some(model), ..case },
-        None => Case { model, ..case },
-    }
-}
-
 /// The model as an agent names it, and as the simulator knows the one whose rules hold.
 fn names(api: Api, case: &Case) -> (String, String) {
     if api == Api::Anthropic {
@@ -211,10 +171,21 @@ fn generate(seed: u64) -> Case {
     let asks = ["What is it?", "And what then?"]
         .map(|text| Ask::Say(text.to_owned(), Box::new(hostile::policy(&mut dice))));
     let (about, meets) = (String::new(), Vec::new());
-    Case { about, meets, model, rules_of, manner, asks: asks.into(), turns }
+    let api = wire::Api::Anthropic;
+    Case { about, meets, api, model, rules_of, manner, asks: asks.into(), turns }
 }
 
-fn drive(api: Api, case: &Case) -> Met {
+/// The protocol of a case, as agents call it.
+fn api_of(case: &Case) -> Api {
+    match case.api {
+        wire::Api::Anthropic => Api::Anthropic,
+        wire::Api::Chat => Api::OpenAiChat,
+        wire::Api::Responses => Api::OpenAiResponses,
+    }
+}
+
+fn drive(case: &Case) -> Met {
+    let api = api_of(case);
     let mut config = Config::new(Scenario::Scripted(case.turns.clone()));
     let (model, listed) = names(api, case);
     config.aliases = case.rules_of.iter().map(|_| (case.model.clone(), listed.clone())).collect();

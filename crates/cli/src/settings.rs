@@ -52,6 +52,7 @@ impl Settings {
             api,
             show_thinking: args.show_thinking,
             price: config.price(&model),
+            tool_format: file.tool_format,
             ..Options::default()
         };
         let prompt = prompt(args.prompt.as_deref())?;

@@ -21,7 +21,7 @@ use bytes::Bytes;
 use http::Response;
 use http::request::Parts;
 use softland_session::wire::Api;
-use softland_session::wire::anthropic::Request;
+use softland_session::wire::request::Request;
 use tokio::sync::Notify;
 
 use crate::body::Body;

@@ -31,6 +31,7 @@ pub use secret::Secret;
 pub use server::{Gateway, Handle, StartError};
 pub use settings::{
     Admin, BaseUrl, BaseUrlProblem, Limits, LogSettings, Prices, Protocol, Route, Settings,
-    Upstream,
+    Shaping, Upstream,
 };
 pub use softland_ledger::Clock;
+pub use softland_session::wire::tags::{PartialBlocks, Shape, StopAfter, Tags};

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use softland_session::core::models::{self, Model, Price};
 use softland_session::core::policy::Policy;
+use softland_session::wire::tags::Shape;
 
 use crate::secret::Secret;
 
@@ -33,6 +35,8 @@ pub struct Settings {
     pub policies: BTreeMap<String, Policy>,
     /// Which model goes where; the first that matches.
     pub routes: Vec<Route>,
+    /// Shapes by name, for routes.
+    pub shapes: BTreeMap<String, Shaping>,
     /// The name of every request's policy, whatever a route or a header says (`--policy`); one of
     /// [`policies`](Self::policies).
     pub forced_policy: Option<String>,
@@ -87,6 +91,22 @@ pub struct Route {
     pub policy: Option<String>,
     /// The upstream it goes to.
     pub upstream: Option<String>,
+    /// The [`Shaping`] of its models' responses.
+    pub shape: Option<String>,
+}
+
+/// `[shape.NAME]`: models that write their calls as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shaping {
+    /// How the text is read, and what of it passes.
+    pub shape: Arc<Shape>,
+    /// How long a client hears nothing while text is held back, before a sign of life.
+    pub keepalive: Duration,
+}
+
+impl Shaping {
+    /// `keepalive` where nothing is said of it.
+    pub const KEEPALIVE: Duration = Duration::from_secs(15);
 }
 
 impl Route {
@@ -303,7 +323,8 @@ mod tests {
             ("a*b*c", "aXbYbZ", false),
             ("exact", "exact", true),
         ] {
-            let route = Route { model: pattern.to_owned(), policy: None, upstream: None };
+            let route =
+                Route { model: pattern.to_owned(), policy: None, upstream: None, shape: None };
             assert_eq!(route.matches(model), fit, "{pattern} {model}");
         }
     }

@@ -101,7 +101,8 @@ fn generate(seed: u64) -> Case {
         });
     }
     let about = format!("plan {}", dice.roll(1 << 40));
-    Case { about, meets: Vec::new(), model, rules_of, manner, asks, turns }.with_own_ids()
+    Case { about, meets: Vec::new(), api: Default::default(), model, rules_of, manner, asks, turns }
+        .with_own_ids()
 }
 
 fn drive(case: &Case) -> Met {

@@ -493,7 +493,12 @@ async fn what_cannot_be_metered_is_refused_under_a_cost_limit() {
         settings.forced_policy = Some("forced".into());
     };
     let limited = || Policy { cost_limit_usd: Some(NanoUsd(1)), ..Policy::default() };
-    let route = Route { model: "claude-*".into(), policy: Some("dear".into()), upstream: None };
+    let route = Route {
+        model: "claude-*".into(),
+        policy: Some("dear".into()),
+        upstream: None,
+        shape: None,
+    };
     let cases: [(&str, Change<'_>, u16); 6] = [
         ("no limit", &|_| {}, 200),
         ("default", &|s| drop(s.policies.insert("default".into(), limited())), 400),

@@ -10,8 +10,8 @@
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use softland_wire::anthropic::Request;
 use softland_wire::json::{Span, write_str};
+use softland_wire::request::Request;
 use softland_wire::{Api, Splice};
 
 /// What a store keeps of one response that a client was shown.

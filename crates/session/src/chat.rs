@@ -1,15 +1,17 @@
 //! Chat Completions: its responses, and messages for it.
 
 mod block;
+mod details;
 
 use std::collections::BTreeMap;
 
-use softland_core::{Call, Stop};
+use softland_core::{Call, Stop, Text};
 use softland_wire::Tokens;
 use softland_wire::chat::respond::{self, Head, Place, Rewrite};
 use softland_wire::chat::{
     Assembler, CallDelta, Chunk, End as WireEnd, Event, Finish, Finished, Message, Usage,
 };
+use softland_wire::sse::Decoder;
 
 pub(crate) use block::ChatBlock;
 
@@ -42,6 +44,10 @@ pub(crate) struct Chat {
     /// Under which index the client knows the calls of the response under way.
     shown: BTreeMap<u32, u32>,
     calls: u32,
+    /// The index behind those of all `reasoning_details` so far, and where those of the response
+    /// under way begin.
+    details: u64,
+    details_from: u64,
     /// Whether text was shown, and whether more of it needs a gap before it.
     text: bool,
     gap: bool,
@@ -65,6 +71,8 @@ impl Chat {
             origin: None,
             shown: BTreeMap::new(),
             calls: 0,
+            details: 0,
+            details_from: 0,
             text: false,
             gap: false,
             usage,
@@ -83,6 +91,10 @@ impl Chat {
         }
         let mut parts = Vec::new();
         if let Some(choice) = chunk.choices.first() {
+            if let Some(list) = choice.delta.reasoning_details {
+                let next = self.details_from.saturating_add(details::next_index(list));
+                self.details = self.details.max(next);
+            }
             self.parts(&choice.delta, &mut parts);
             read.closing = choice.finish_reason.is_some();
         }
@@ -106,7 +118,9 @@ impl Chat {
     fn parts<'f>(&self, delta: &softland_wire::chat::Delta<'f>, parts: &mut Vec<Part<'f>>) {
         let thought = [delta.reasoning_content, delta.reasoning];
         let thought = thought.into_iter().flatten().find(|text| !text.is_empty());
-        if thought.is_some() || delta.reasoning_details.is_some() {
+        // What came of the first member goes back, even if it is empty; a list of nothing does not.
+        let details = delta.reasoning_details.is_some_and(|list| list.contains('{'));
+        if thought.is_some() || delta.reasoning_content.is_some() || details {
             let more = thought.map_or(More::Nothing, More::Thinking);
             parts.push(part(REASONING, Begins::Thinking, more));
         }
@@ -138,6 +152,7 @@ impl Chat {
             tokens: message.usage.tokens,
             billed: message.usage.tokens,
             rest: Rest::Chat(Box::new(message)),
+            tagged: None,
         }
     }
 
@@ -158,6 +173,24 @@ impl Chat {
         })
     }
 
+    /// Puts the `reasoning_details` of an event that was written from `at` on behind those of
+    /// earlier responses.
+    fn move_details(&self, raw: &[u8], at: usize, out: &mut Vec<u8>) {
+        let mut decoder = Decoder::new(raw.len());
+        decoder.push(raw);
+        decoder.finish();
+        let Some(Ok(frame)) = decoder.next() else { return };
+        let Ok(Event::Chunk(chunk)) = Event::decode(frame.event, &frame.data) else { return };
+        let list = chunk.choices.first().and_then(|choice| choice.delta.reasoning_details);
+        let written = out.get(at..).and_then(|bytes| std::str::from_utf8(bytes).ok());
+        if let (Some(list), Some(written)) = (list, written) {
+            // Within a string its quotes would be escaped, so it stands here once.
+            let moved = written.replacen(list, &details::moved(list, self.details_from), 1);
+            out.truncate(at);
+            out.extend_from_slice(moved.as_bytes());
+        }
+    }
+
     /// What stands before a text behind one that was shown earlier.
     fn take_gap(&mut self) -> &'static str {
         self.text = true;
@@ -174,10 +207,12 @@ impl Framing for Chat {
         self.shown.clear();
         self.responses += 1;
         self.gap = self.text;
+        self.details_from = self.details;
     }
 
     fn rewind(&mut self) {
         self.placer = Assembler::new(MAX_RESPONSE);
+        self.begun = false;
     }
 
     fn read<'f>(
@@ -249,11 +284,11 @@ impl Framing for Chat {
         Block::Chat(ChatBlock::Text(text.to_owned()))
     }
 
-    fn keeps_blank(&self) -> bool {
-        true
+    fn marks_ends(&self) -> bool {
+        false
     }
 
-    fn marks_ends(&self) -> bool {
+    fn numbers_blocks(&self) -> bool {
         false
     }
 
@@ -265,6 +300,23 @@ impl Framing for Chat {
         let head = (id.to_owned(), created, model.to_owned());
         self.head.get_or_insert(head);
         respond::write_role(out, self.head());
+    }
+
+    /// Behind an earlier response, chunks go out under that one's id.
+    fn write_aside(&mut self, raw: &[u8], out: &mut Vec<u8>) {
+        if self.responses <= 1 || self.head.is_none() {
+            return out.extend_from_slice(raw);
+        }
+        let mut decoder = Decoder::new(raw.len());
+        decoder.push(raw);
+        decoder.finish();
+        while let Some(Ok(frame)) = decoder.next() {
+            let chunk = matches!(Event::decode(frame.event, &frame.data), Ok(Event::Chunk(_)));
+            match chunk && !frame.data.is_empty() {
+                true => self.write_event(frame.raw, &[], out),
+                false => out.extend_from_slice(frame.raw),
+            }
+        }
     }
 
     fn write_event(&mut self, raw: &[u8], parts: &[Placed<'_, '_>], out: &mut Vec<u8>) {
@@ -296,6 +348,9 @@ impl Framing for Chat {
         if respond::write_rewritten(out, raw, &rewrite, place).is_err() {
             out.truncate(at);
             out.extend_from_slice(raw);
+        }
+        if self.details_from > 0 && parts.iter().any(|placed| placed.part.key == REASONING) {
+            self.move_details(raw, at, out);
         }
     }
 
@@ -339,7 +394,8 @@ impl Framing for Chat {
                     respond::write_reasoning(out, self.head(), "reasoning", text);
                 }
                 if !details.is_empty() {
-                    respond::write_reasoning_details(out, self.head(), details);
+                    let details = details::all_moved(details, self.details_from);
+                    respond::write_reasoning_details(out, self.head(), &details);
                 }
             }
             ChatBlock::Text(text) => {
@@ -397,18 +453,24 @@ impl Framing for Chat {
 }
 
 fn part<'f>(key: u32, begins: Begins<'f>, more: More<'f>) -> Part<'f> {
-    Part { key, begins: Some(begins), anew: false, more, stops: false }
+    Part { key, begins: Some(begins), anew: false, more, stops: false, again: false }
 }
 
 fn stop(message: &Message) -> Stop {
     match &message.finish {
         // A refusal comes with `stop` and says so in a member of its own.
-        _ if message.refusal.is_some() => Stop::Refusal,
+        _ if refuses(message) => Stop::Refusal,
         Some(Finish::Stop | Finish::ToolCalls | Finish::FunctionCall) => Stop::Natural,
         Some(Finish::ContentFilter) => Stop::Refusal,
         Some(finish) if finish.is_cut() => Stop::Length,
         Some(_) | None => Stop::Unknown,
     }
+}
+
+/// Who calls goes on, and who says nothing refuses nothing.
+fn refuses(message: &Message) -> bool {
+    let says = message.refusal.as_deref().is_some_and(|text| !Text::of(text).is_blank());
+    says && message.calls.is_empty()
 }
 
 /// `tool_calls` is true only of a message with a call in it.

@@ -21,18 +21,20 @@ use softland_core::models::{self, capability::Capability};
 use softland_core::policy::Policy;
 use softland_core::{
     Admission, Because, Class, Digest, Ended, Facts, Failure, Here, Ladder, Next, Outcome, Pinned,
-    Reason, Role, Run, Rung, Tail, Text, Transcript, classify, looks_trivial,
+    Reason, Role, Run, Rung, Signal, SignalKind, Tail, Text, Transcript, classify, looks_trivial,
 };
-use softland_wire::anthropic::{BlockKind, Content, Request, RequestError, Role as RequestRole};
+use softland_wire::request::{BlockKind, Content, Request, RequestError, Role as RequestRole};
+use softland_wire::tags::Shape;
 use softland_wire::{Api, Splice, Tokens};
 
 use crate::anthropic::history::Fold;
 use crate::chain::Chain;
 use crate::framing::{self, End, Json};
-use crate::out::Out;
+use crate::out::{Event, Out};
 use crate::relay::{Ended as Response, Mode, Relay, Show};
 use crate::remembered::{Remembered, Seen};
 use crate::reply::Reply;
+use crate::tags::{self, Reader};
 
 pub use done::{Done, Pending};
 pub use notice::{error_event, ping};
@@ -55,6 +57,9 @@ pub struct Context {
     pub capability: Capability,
     /// The model's largest output, in tokens; `None` where unknown.
     pub output_maximum: Option<u64>,
+    /// Where the model writes its calls as text: how these are read, and what of the responses'
+    /// text the client gets. `None`: text is text.
+    pub shape: Option<Arc<Shape>>,
     /// How the request's body was joined, where the provider keeps what stands before it.
     pub chain: Option<Chain>,
 }
@@ -74,6 +79,7 @@ impl Context {
             output_maximum: models::find(provider, model)
                 .and_then(|model| model.max_output)
                 .map(u64::from),
+            shape: None,
             chain: None,
         }
     }
@@ -100,6 +106,7 @@ pub struct Opened<'a> {
     output_maximum: Option<u64>,
     chain: Option<Chain>,
     fallback: Pinned,
+    reader: Option<Reader>,
 }
 
 impl<'a> Opened<'a> {
@@ -112,13 +119,15 @@ impl<'a> Opened<'a> {
         context: Context,
         remembered: Remembered<'a>,
     ) -> Self {
-        let Context { role, policy, records, capability, output_maximum, chain, .. } = context;
+        let Context { role, policy, records, capability, output_maximum, chain, shape, .. } =
+            context;
+        let reader = shape.map(|shape| Reader { shape, role });
         let fallback = Pinned::new(policy.clone());
         let mut transcript = Transcript::new(role, policy, records);
         transcript.answer_by(plan::forced_answer(request));
         let remembered = (role == Role::Gateway).then_some(remembered);
-        let fold = Fold::new(request, transcript, remembered);
-        Self { request, body, role, fold, capability, output_maximum, chain, fallback }
+        let fold = Fold::new(request, transcript, remembered, reader.clone());
+        Self { request, body, role, fold, capability, output_maximum, chain, fallback, reader }
     }
 
     /// Where the newest message stands; `None` where it is not a user's.
@@ -179,6 +188,8 @@ pub struct Exchange {
     nudged_bare: bool,
     answer_tool: Option<String>,
     relay: Relay,
+    /// Where calls are written as text: how a history is read.
+    reader: Option<Reader>,
     streams: bool,
     /// Text of the turn's earlier pieces.
     pieces: String,
@@ -214,8 +225,8 @@ impl Exchange {
     }
 
     fn open(opened: Opened<'_>, facts: Facts, out: &mut Out) -> Self {
-        let Opened { request, body, role, mut fold, capability, output_maximum, chain, fallback } =
-            opened;
+        let Opened { request, body, role, mut fold, capability, output_maximum, .. } = opened;
+        let Opened { chain, fallback, reader, .. } = opened;
         let here = fold.here;
         let newest = fold.newest(&facts);
         let Fold { transcript, splice, fresh, .. } = fold;
@@ -224,7 +235,14 @@ impl Exchange {
         let run = run.unwrap_or_else(|| Run::unlimited(fallback, role));
         let ids = if role == Role::Engine { call_ids(request) } else { BTreeSet::new() };
         let answer_tool = run.answer_tool().map(str::to_owned);
-        let mut setting = plan::setting(request, &run, &capability, &facts, answer_tool.as_deref());
+        let mut setting = plan::setting(
+            request,
+            &run,
+            &capability,
+            &facts,
+            answer_tool.as_deref(),
+            reader.as_ref(),
+        );
         // A turn that the client lets go on has no place for what comes behind a user's message.
         setting.repairs &= role == Role::Engine || here.is_some();
         let ends_in_system =
@@ -241,7 +259,12 @@ impl Exchange {
             lines.include_usage(request.text, request.span, request.stream_options);
         }
         let framing = framing::of(request.api, asks);
-        let relay = Relay::new(framing, role, streams, Arc::clone(&run), ids);
+        let mut relay = Relay::new(framing, role, streams, Arc::clone(&run), ids);
+        if let Some(reader) = &reader {
+            let shape = tags::in_force(&reader.shape, role, run.policy().observes());
+            let reader = Reader { shape: Arc::new(shape), role };
+            relay.shape_by(reader, run.used().turns + 1);
+        }
         let mut exchange = Self {
             role,
             capability,
@@ -265,6 +288,7 @@ impl Exchange {
             nudged_bare: false,
             answer_tool,
             relay,
+            reader,
             streams,
             pieces: String::new(),
             newest: None,
@@ -334,6 +358,34 @@ impl Exchange {
     #[must_use]
     pub fn here(&self) -> Option<Here> {
         self.here
+    }
+
+    /// Whether the response under way is to be ended here: what of it may pass has passed. The
+    /// upstream request is given up, and [`finish`](Self::finish) is called, which takes the
+    /// response as ended.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.relay.stopped().is_some()
+    }
+
+    /// Whether text is held back: the client of a stream then needs a sign of life now and then.
+    #[must_use]
+    pub fn holds_text(&self) -> bool {
+        self.relay.holds_text()
+    }
+
+    /// When the response under way is to be ended if no further call begins, in milliseconds on
+    /// the clock of [`tick`](Self::tick).
+    #[must_use]
+    pub fn shape_deadline_ms(&self) -> Option<u64> {
+        self.relay.shape_deadline_ms()
+    }
+
+    /// Says what time it is, in milliseconds of any clock that does not go back. Where
+    /// `stop_after_tools` is `burst`, to be called before each [`push`](Self::push) and when
+    /// [`shape_deadline_ms`](Self::shape_deadline_ms) has come; see [`is_stopped`](Self::is_stopped).
+    pub fn tick(&mut self, now_ms: u64, out: &mut Out) {
+        self.relay.tick(now_ms, out);
     }
 
     /// Takes bytes of an upstream stream.
@@ -427,6 +479,10 @@ impl Exchange {
         } else {
             class
         };
+        if reply.tagged.as_ref().is_some_and(|tagged| tagged.echo) {
+            let turn = self.run.used().turns + 1;
+            out.events.push(Event::Signal(Signal::of_turn(SignalKind::Echo, turn, None)));
+        }
         let next = match self.ladder.answered(class, because.as_ref(), text) {
             Next::Send { tail: Tail::Nudge(because), .. } if self.is_bare_again(&reply) => {
                 self.ladder.unanswered(&because)

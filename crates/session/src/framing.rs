@@ -106,12 +106,14 @@ pub(crate) struct Part<'f> {
     pub(crate) more: More<'f>,
     /// Whether it is the block's last.
     pub(crate) stops: bool,
+    /// Whether it says again what came in pieces.
+    pub(crate) again: bool,
 }
 
 impl Part<'_> {
     /// A part of this block, whatever it says.
     pub(crate) fn bare(key: u32) -> Self {
-        Self { key, begins: None, anew: false, more: More::Nothing, stops: false }
+        Self { key, begins: None, anew: false, more: More::Nothing, stops: false, again: false }
     }
 }
 
@@ -212,14 +214,19 @@ pub(crate) trait Framing: std::fmt::Debug + Send + Sync {
     /// The beginning of a message that nothing was shown of yet.
     fn write_head(&mut self, id: &str, model: &str, reply: &Reply, out: &mut Vec<u8>);
 
-    /// Whether a text that is blank may stand beside calls.
-    fn keeps_blank(&self) -> bool {
-        false
-    }
-
     /// Whether the stream says where a block ends.
     fn marks_ends(&self) -> bool {
         true
+    }
+
+    /// Whether the keys of blocks are numbers that the client sees.
+    fn numbers_blocks(&self) -> bool {
+        true
+    }
+
+    /// Whether the end of a stream says once more what was in it.
+    fn ends_with_content(&self) -> bool {
+        false
     }
 
     /// Received events of no block.
@@ -249,6 +256,14 @@ pub(crate) trait Framing: std::fmt::Debug + Send + Sync {
 
     /// The end of a block that was cut.
     fn write_stop(&mut self, index: u32, out: &mut Vec<u8>);
+
+    /// From now on events may be written when others have been read behind them.
+    fn delay(&mut self) {}
+
+    /// The end of a text that was shaped, where it cannot end as received: `raw`, if its end came.
+    fn write_text_end(&mut self, index: u32, _: Option<&[u8]>, _: &str, out: &mut Vec<u8>) {
+        self.write_stop(index, out);
+    }
 
     /// The end of a streamed message.
     fn write_end(&mut self, reply: &Reply, ending: &Ending<'_>, out: &mut Vec<u8>);

@@ -19,14 +19,16 @@ mod relay;
 mod remembered;
 mod reply;
 mod responses;
+mod tags;
 mod tail;
 
 pub use chain::{Chain, Link, Shown};
 pub use exchange::{
     Context, Done, Exchange, Opened, Pending, Step, Unfinished, Unreadable, error_event, ping,
 };
-pub use out::{Event, Intervention, Out};
+pub use out::{Event, Intervention, Out, ShapeNote};
 pub use outline::{Answered, Outline};
 pub use remembered::{KeptTail, Remembered, Seen};
 pub use softland_core as core;
 pub use softland_wire as wire;
+pub use tags::{results_text, uses_tags};

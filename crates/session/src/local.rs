@@ -1,8 +1,14 @@
 //! The answer that softland gives where the model gives none. It says whose it is, which limit
 //! was reached, what was done and what was gathered.
 
+use std::borrow::Cow;
+
 use softland_core::{Because, Limit, Reason, Run, Text, lines};
-use softland_wire::anthropic::{BlockKind, Content, Request, ResultContent};
+use softland_wire::request::{
+    BlockKind, Content, Message as RequestMessage, Request, ResultContent, Role,
+};
+
+use crate::tags::{Reader, TagCall, Waiting};
 
 /// Characters of each result that are shown.
 const EXCERPT: usize = 240;
@@ -17,6 +23,7 @@ pub(crate) fn answer(
     run: &Run,
     because: Option<&Because>,
     said: &str,
+    reader: Option<&Reader>,
 ) -> String {
     let mut text = String::from("[This answer is softland's, not the model's.]\n\n");
     text.push_str(&why(because));
@@ -33,7 +40,10 @@ pub(crate) fn answer(
         text.push_str("\n\nThe model's last words, incomplete:\n");
         text.push_str(&shortened(said.trim(), SAID));
     }
-    let gathered = gathered(request, run);
+    let mut gathered = gathered(request, run);
+    if let Some(reader) = reader {
+        gathered.extend(gathered_texts(request, run, reader));
+    }
     if gathered.is_empty() {
         text.push_str("\n\nNothing was gathered.");
     } else {
@@ -143,6 +153,47 @@ fn gathered(request: &Request<'_>, run: &Run) -> Vec<String> {
         .collect()
 }
 
+/// The same of results that are written as text.
+fn gathered_texts(request: &Request<'_>, run: &Run, reader: &Reader) -> Vec<String> {
+    let mut waiting = Waiting::default();
+    let mut calls = Vec::new();
+    let mut rounds: Vec<Vec<String>> = Vec::new();
+    for message in &request.messages.list {
+        match message.role {
+            Role::Assistant => {
+                calls = reader.calls(message);
+                waiting.wait(&calls);
+            }
+            Role::User if !waiting.is_empty() => {
+                let given = reader.take(&mut waiting, &texts(message));
+                let item = |(call, (_, text)): (&TagCall, &(String, String))| {
+                    let input = shortened(&call.input, 100);
+                    format!("- {} {input}: {}", call.name, line_of(text))
+                };
+                rounds.push(calls.iter().zip(&given.results).map(item).collect());
+            }
+            Role::User | Role::System | Role::Other => {}
+        }
+    }
+    let own = usize::try_from(run.used().rounds).unwrap_or(usize::MAX);
+    let items: Vec<_> = rounds.split_off(rounds.len().saturating_sub(own)).concat();
+    let most = items.len().saturating_sub(RESULTS);
+    items.into_iter().skip(most).collect()
+}
+
+fn texts<'a>(message: &RequestMessage<'a>) -> Vec<Cow<'a, str>> {
+    match &message.content {
+        Content::Text(text, _) => vec![text.unescape()],
+        Content::Blocks { blocks, .. } => blocks
+            .iter()
+            .filter_map(|block| match &block.kind {
+                BlockKind::Text { text, .. } => Some(text.unescape()),
+                _ => None,
+            })
+            .collect(),
+    }
+}
+
 /// Gives results that stand behind these calls their names.
 fn join(items: &mut [(String, Option<String>, String)], calls: &mut Vec<(String, String)>) {
     for (id, call, _) in items.iter_mut().filter(|(_, call, _)| call.is_none()) {
@@ -160,6 +211,10 @@ fn excerpt(content: &ResultContent<'_>) -> String {
         }
     };
     let text: String = text.map(|t| t.iter().take(EXCERPT + 1).collect()).unwrap_or_default();
+    line_of(&text)
+}
+
+fn line_of(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.is_empty() { "(nothing)".to_owned() } else { shortened(&line, EXCERPT) }
 }

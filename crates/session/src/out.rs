@@ -3,6 +3,7 @@
 
 use softland_core::{AdditionKind, Because, Rung, Signal};
 use softland_wire::Tokens;
+use softland_wire::tags::StopReason;
 
 /// What one call into an [`Exchange`](crate::Exchange) put out.
 #[derive(Clone, Debug, Default)]
@@ -65,6 +66,8 @@ pub enum Event {
         /// The words that were added, if any.
         text: Option<String>,
     },
+    /// The shape of the response's text saw something, or did something that is no intervention.
+    Shaped(ShapeNote),
     /// One upstream response was billed.
     Usage(Tokens),
 }
@@ -82,6 +85,7 @@ pub enum Intervention {
     Respond,
     Nudge,
     LocalAnswer,
+    TrimTail,
     Stop,
 }
 
@@ -99,7 +103,57 @@ impl Intervention {
             Self::Respond => "respond",
             Self::Nudge => "nudge",
             Self::LocalAnswer => "local_answer",
+            Self::TrimTail => "trim_tail",
             Self::Stop => "stop",
+        }
+    }
+}
+
+/// What the log says of a response's text, where calls are written as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ShapeNote {
+    /// The text ended within a call.
+    Partial {
+        /// Bytes of it, from the opening tag on.
+        bytes: usize,
+        /// Whether they passed.
+        passed: bool,
+        /// Opening tags inside it, all of them literal.
+        nested: usize,
+    },
+    /// A call holds opening tags, which are literal.
+    Nested {
+        /// How many.
+        tags: usize,
+    },
+    /// A call repeats an earlier one, and was taken out.
+    Repeated {
+        /// Its bytes.
+        bytes: usize,
+    },
+    /// The response was ended before its end.
+    Stopped(StopReason),
+}
+
+impl std::fmt::Display for ShapeNote {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Partial { bytes, passed, nested } => {
+                let what = if *passed { "passed" } else { "dropped" };
+                write!(f, "the text ended within a tool call: {bytes} bytes of it {what}")?;
+                match nested {
+                    0 => Ok(()),
+                    _ => write!(f, "; opening tags inside it: {nested}"),
+                }
+            }
+            Self::Nested { tags } => {
+                write!(f, "a tool call holds opening tags, read as its text: {tags}")
+            }
+            Self::Repeated { bytes } => {
+                write!(f, "a tool call that repeats an earlier one was taken out: {bytes} bytes")
+            }
+            Self::Stopped(why) => write!(f, "the response was ended early: {}", why.name()),
         }
     }
 }

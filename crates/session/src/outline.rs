@@ -3,8 +3,8 @@
 //! It decides nothing: who keeps a store finds a conversation again by what is here.
 
 use softland_core::{Digest, tables};
-use softland_wire::anthropic::{
-    BlockKind, Content, Request, RequestMessage, ResultContent, Role, ThinkingMode,
+use softland_wire::request::{
+    BlockKind, Content, Message as RequestMessage, Request, ResultContent, Role, ThinkingMode,
 };
 
 /// A call id that is shorter, or has no digit, is a backend's counter: it comes again elsewhere.

@@ -4,20 +4,25 @@
 //! The relay knows blocks and bytes. What a turn was, and what follows from it, is decided by the
 //! exchange, which then says what of the held part to show.
 
+mod shape;
 mod show;
+mod tell;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use softland_core::{Admission, Call, Role, Run};
 use softland_wire::Tokens;
 use softland_wire::json::Str;
-use softland_wire::sse::{Decoder, Frame};
+use softland_wire::sse::{Decoder, Frame, write_event};
 
 use crate::framing::{Begins, Broken, End, Framing, MAX_RESPONSE, Part, Parts, Placed, Read};
 use crate::out::{Event, Out};
 use crate::reply::{Block, Reply};
+use crate::tags::Reader;
 
+use shape::Shaping;
 pub(crate) use show::Show;
 use show::{Client, Slot};
 
@@ -48,6 +53,8 @@ pub(crate) struct Relay {
     /// The blocks of the response under way, in the order they began.
     slots: Vec<Slot>,
     by_key: BTreeMap<u32, usize>,
+    /// Keys of the calls that were held.
+    asked: BTreeSet<u32>,
     /// Frames waiting for the verdict.
     held: Vec<(String, String, Vec<u8>)>,
     /// The closing events of the response under way, as received.
@@ -64,6 +71,8 @@ pub(crate) struct Relay {
     known: bool,
     /// Whether its message has ended.
     over: bool,
+    /// Where calls are written as text.
+    shaping: Option<Box<Shaping>>,
 }
 
 /// A response that has ended.
@@ -90,6 +99,7 @@ impl Relay {
             decoder: Decoder::new(MAX_RESPONSE),
             slots: Vec::new(),
             by_key: BTreeMap::new(),
+            asked: BTreeSet::new(),
             held: Vec::new(),
             closing: Vec::new(),
             half: Vec::new(),
@@ -100,19 +110,33 @@ impl Relay {
             received: 0,
             known: false,
             over: false,
+            shaping: None,
         }
+    }
+
+    /// Calls are written as text, of this turn, and are read by `reader`.
+    pub(crate) fn shape_by(&mut self, reader: Reader, turn: u64) {
+        self.client.tells_apart();
+        self.client.framing.delay();
+        self.shaping = Some(Box::new(Shaping::new(reader, turn)));
     }
 
     /// Makes ready for the next upstream response.
     pub(crate) fn begin(&mut self, mode: Mode, out: &mut Out) {
         self.client.flush(out);
+        self.begin_shaping(out);
         self.client.end_block(out);
         self.client.mark();
         self.client.framing.begin();
-        self.mode = mode;
+        self.mode = match mode {
+            // What a text holds is known when it has ended.
+            Mode::Held { .. } if self.shaping.is_some() => Mode::Held { until_call: false },
+            mode => mode,
+        };
         self.decoder = Decoder::new(MAX_RESPONSE);
         self.slots.clear();
         self.by_key.clear();
+        self.asked.clear();
         self.held.clear();
         self.closing.clear();
         self.half.clear();
@@ -125,6 +149,9 @@ impl Relay {
     /// Takes bytes of an upstream stream.
     pub(crate) fn push(&mut self, bytes: &[u8], out: &mut Out) -> Result<(), Broken> {
         self.received = self.received.saturating_add(bytes.len());
+        if self.stopped().is_some() {
+            return Ok(());
+        }
         self.decoder.push(bytes);
         self.drain(out)
     }
@@ -133,7 +160,7 @@ impl Relay {
         // Frames borrow from the decoder; it is put back when all is read.
         let mut decoder = std::mem::replace(&mut self.decoder, Decoder::new(0));
         let mut read = Ok(());
-        while let (Ok(()), Some(frame)) = (&read, decoder.next()) {
+        while let (Ok(()), None, Some(frame)) = (&read, self.stopped(), decoder.next()) {
             read = frame.map_err(Broken::Sse).and_then(|frame| self.frame(&frame, out));
         }
         self.decoder = decoder;
@@ -141,6 +168,20 @@ impl Relay {
     }
 
     fn frame(&mut self, frame: &Frame<'_>, out: &mut Out) -> Result<(), Broken> {
+        if let (Some(_), Cow::Owned(data)) = (&self.shaping, &frame.data) {
+            // Texts are looked up in the frame, where this one's data stands in several pieces.
+            let mut raw = Vec::new();
+            write_event(&mut raw, frame.event, &data.replace('\n', " "));
+            let mut decoder = Decoder::new(raw.len());
+            decoder.push(&raw);
+            decoder.finish();
+            return match decoder.next() {
+                Some(Ok(frame)) if matches!(frame.data, Cow::Borrowed(_)) => {
+                    self.frame(&frame, out)
+                }
+                _ => Ok(()),
+            };
+        }
         let read = match frame.data.is_empty() {
             true => None,
             false => self.client.framing.read(frame.event, &frame.data, true)?,
@@ -165,7 +206,7 @@ impl Relay {
             Mode::Held { .. } => self.hold(&read, frame, out),
             Mode::Live { .. } => self.live(&read, frame.raw, out),
         }
-        Ok(())
+        self.shape_failure()
     }
 
     /// A comment, or no JSON: the bytes are the client's.
@@ -193,7 +234,9 @@ impl Relay {
     fn first_to_pass(&mut self, read: &Read<'_>) -> bool {
         read.parts.as_slice().iter().any(|part| {
             let Some(Begins::Call { name, server, .. }) = part.begins else { return false };
-            if self.by_key.contains_key(&part.key) {
+            // Not every protocol marks where a call begins: then its first part is.
+            let known = self.by_key.contains_key(&part.key) || !self.asked.insert(part.key);
+            if known && !part.anew {
                 return false;
             }
             self.names.push((String::new(), name.unescape().into_owned(), server));
@@ -228,9 +271,19 @@ impl Relay {
         let parts = read.parts.as_slice();
         if let Some((id, model)) = read.head {
             if parts.is_empty() && !read.closing {
+                if self.client.begins_again() {
+                    match self.over {
+                        true => self.client.change(),
+                        false => self.aside(raw, out),
+                    }
+                    return;
+                }
                 return self.client.head(id, model, raw, out);
             }
-            self.client.begun(id, model);
+            let first = self.client.begun(id, model);
+            if !parts.is_empty() && parts.iter().all(|part| part.stops) {
+                return self.with_blocks(first, parts, raw, out);
+            }
         }
         if read.closing {
             // Behind its end nothing is of the message.
@@ -255,19 +308,57 @@ impl Relay {
     /// Parts that came with the message's end: where that does not go out as it came, they stand
     /// before it.
     fn late(&mut self, parts: &[Part<'_>], out: &mut Out) {
-        let before = std::mem::take(&mut out.bytes);
         for part in parts {
             let alone = self.client.framing.alone(part);
-            self.part(part, &alone, out);
+            let opened = self.opened(part);
+            if self.shapes(&opened) {
+                self.shaped(&opened, &alone, true, out);
+                continue;
+            }
+            let before = std::mem::take(&mut out.bytes);
+            self.forward(&opened, &alone, out);
+            let late = std::mem::replace(&mut out.bytes, before);
+            self.client.late.extend(late);
         }
-        let late = std::mem::replace(&mut out.bytes, before);
-        self.client.late.extend(late);
+    }
+
+    /// A beginning that holds whole blocks. It stays whole if it is the client's first one and all
+    /// of them are shown; else those that may be are shown at the verdict.
+    fn with_blocks(&mut self, first: bool, parts: &[Part<'_>], raw: &[u8], out: &mut Out) {
+        let opened: Vec<_> = parts.iter().map(|part| self.opened(part)).collect();
+        let from = self.slots.len() - opened.len().min(self.slots.len());
+        // What calls are written in is not shown as it came.
+        let shaped = opened.iter().any(|part| self.shapes(part));
+        let slots = self.slots.get_mut(from..).unwrap_or_default();
+        let mut shown = slots.iter().zip(&opened);
+        if first && !shaped && shown.all(|(slot, part)| slot.passes() || slot.speaks(part)) {
+            self.client.pass(raw, out);
+            for (slot, part) in slots.iter_mut().zip(&opened) {
+                self.client.speaks(slot, part, out);
+                self.client.block(slot, part, &[], out);
+            }
+            return;
+        }
+        slots.iter_mut().for_each(Slot::hide);
+        self.client.hides(first, out);
     }
 
     /// Several parts of one event, which stays whole if all of them are shown.
     fn several(&mut self, parts: &[Part<'_>], raw: &[u8], out: &mut Out) {
-        let opened: Vec<_> = parts.iter().map(|part| self.opened(part, out)).collect();
+        if self.shaping.is_some() {
+            for part in parts {
+                let alone = self.client.framing.alone(part);
+                self.part(part, &alone, out);
+            }
+            return;
+        }
+        let opened: Vec<_> = parts.iter().map(|part| self.opened(part)).collect();
         let slots: Vec<_> = opened.iter().map(|part| self.by_key.get(&part.key).copied()).collect();
+        for (part, at) in opened.iter().zip(&slots) {
+            if let Some(slot) = at.and_then(|at| self.slots.get_mut(at)) {
+                self.client.speaks(slot, part, out);
+            }
+        }
         let whole = slots.iter().all(|at| {
             let slot = at.and_then(|at| self.slots.get(at));
             slot.is_some_and(Slot::passes)
@@ -290,22 +381,38 @@ impl Relay {
     }
 
     fn part(&mut self, part: &Part<'_>, raw: &[u8], out: &mut Out) {
-        let part = self.opened(part, out);
+        let part = self.opened(part);
+        if self.shapes(&part) {
+            return self.shaped(&part, raw, false, out);
+        }
+        self.forward(&part, raw, out);
+    }
+
+    fn forward(&mut self, part: &Part<'_>, raw: &[u8], out: &mut Out) {
         let slot = self.by_key.get(&part.key).and_then(|at| self.slots.get_mut(*at));
         if let Some(slot) = slot {
-            self.client.block(slot, &part, raw, out);
+            self.client.block(slot, part, raw, out);
+        }
+    }
+
+    /// Whether a part is of a text that calls may be written in.
+    fn shapes(&self, part: &Part<'_>) -> bool {
+        let slot = self.by_key.get(&part.key).and_then(|at| self.slots.get(*at));
+        self.shaping.is_some() && slot.is_some_and(Slot::is_text)
+    }
+
+    fn shaped(&mut self, part: &Part<'_>, raw: &[u8], late: bool, out: &mut Out) {
+        if let Some(at) = self.by_key.get(&part.key).copied() {
+            self.shape_part(at, part, raw, late, out);
         }
     }
 
     /// The part, which begins its block only if that is new; then the block is opened.
-    fn opened<'f>(&mut self, part: &Part<'f>, out: &mut Out) -> Part<'f> {
+    fn opened<'f>(&mut self, part: &Part<'f>) -> Part<'f> {
         let new = part.anew || !self.by_key.contains_key(&part.key);
         let begins = part.begins.filter(|_| new);
         if let Some(begins) = begins {
-            let slot = self.open(begins);
-            if matches!(begins, Begins::Call { .. }) && slot.passes() {
-                self.client.keep_blanks(&mut self.slots, out);
-            }
+            let slot = self.open(begins).at(part.key, self.slots.len());
             self.by_key.insert(part.key, self.slots.len());
             self.slots.push(slot);
         }
@@ -317,6 +424,7 @@ impl Relay {
         match begins {
             Begins::Text => Slot::blank_text(),
             Begins::Call { id, name, server } => self.open_call(id, name, server),
+            Begins::Thinking | Begins::Other if self.is_gated() => Slot::hidden(),
             Begins::Thinking | Begins::Other => Slot::shown(),
         }
     }
@@ -326,6 +434,7 @@ impl Relay {
         self.names.push((shown_id.clone(), name.unescape().into_owned(), server));
         let passes = match self.mode {
             Mode::Live { calls: false } => false,
+            _ if self.is_gated() => false,
             _ if self.role == Role::Engine || server => true,
             _ => self.last_passes(),
         };
@@ -365,9 +474,17 @@ impl Relay {
     pub(crate) fn finish(&mut self, out: &mut Out) -> Result<Ended, Broken> {
         self.decoder.finish();
         self.drain(out)?;
+        self.shape_end(out);
+        self.shape_failure()?;
         self.client.end_unmarked(&self.slots, out);
-        let (mut reply, end) = self.client.framing.finish();
+        let so_far = self.stopped().map(|_| self.client.framing.so_far());
+        let (mut reply, mut end) = self.client.framing.finish();
         self.rename(&mut reply);
+        self.complete(&mut reply, &mut end, out);
+        self.shape_failure()?;
+        if let Some(so_far) = so_far {
+            (reply.tokens, reply.billed) = (so_far, so_far);
+        }
         out.events.push(Event::Usage(reply.billed));
         Ok(Ended { reply, end, foreign: self.received > 0 && !self.known })
     }
@@ -378,6 +495,8 @@ impl Relay {
         self.mode = Mode::Held { until_call: false };
         self.rename(&mut reply);
         self.client.original(body);
+        self.complete(&mut reply, &mut End::Stop, out);
+        self.shape_failure()?;
         out.events.push(Event::Usage(reply.billed));
         Ok(Ended { reply, end: End::Stop, foreign: false })
     }
@@ -399,17 +518,18 @@ impl Relay {
         admissions: &[Admission],
         out: &mut Out,
     ) {
-        if show == Show::All {
-            self.client.keep_blanks(&mut self.slots, out);
-        }
-        self.client.settle(reply, show, admissions, &self.slots, out);
+        let shaped = self.settle_shaped(reply, show, admissions, out);
+        self.client.settle(shaped.as_ref().unwrap_or(reply), show, admissions, &self.slots, out);
     }
 
     /// Ends the client's message after the response of which this is the end.
     /// `billed` is the usage of each response, in order.
     pub(crate) fn close(&mut self, reply: &Reply, output: u64, billed: &[Tokens], out: &mut Out) {
         let mut closing = std::mem::take(&mut self.closing);
-        closing.append(&mut self.half);
+        // Half an event ends no message that has no other end.
+        if !closing.is_empty() {
+            closing.append(&mut self.half);
+        }
         self.client.close(reply, output, billed, &closing, out);
     }
 

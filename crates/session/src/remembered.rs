@@ -43,6 +43,12 @@ pub struct Seen {
     pub digest: Digest,
     /// Its length in characters.
     pub chars: u64,
+    /// Whether it told of a failure: some protocols have no other place for that than its text.
+    #[serde(default)]
+    pub failed: bool,
+    /// Whether it told to wait.
+    #[serde(default)]
+    pub unfinished: bool,
 }
 
 /// The place of what carries this id behind a history.

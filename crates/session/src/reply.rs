@@ -6,6 +6,7 @@ use softland_wire::{Tokens, anthropic, chat, responses};
 
 use crate::chat::ChatBlock;
 use crate::responses::ResponsesBlock;
+use crate::tags::Tagged;
 
 /// A response of the model.
 #[derive(Clone, Debug)]
@@ -24,6 +25,8 @@ pub(crate) struct Reply {
     pub(crate) billed: Tokens,
     /// What only its own protocol needs to end a message with it.
     pub(crate) rest: Rest,
+    /// Where calls are written as text: what its texts hold.
+    pub(crate) tagged: Option<Box<Tagged>>,
 }
 
 /// What stands in a response beside its content.
@@ -80,6 +83,18 @@ impl Block {
         }
     }
 
+    /// Gives a text other words.
+    pub(crate) fn set_text(&mut self, new: &str) {
+        match self {
+            Self::Anthropic(anthropic::Block::Text { text, .. })
+            | Self::Chat(ChatBlock::Text(text) | ChatBlock::Refusal(text)) => {
+                new.clone_into(text);
+            }
+            Self::Responses(block) => block.set_text(new),
+            Self::Anthropic(_) | Self::Chat(_) => {}
+        }
+    }
+
     pub(crate) fn is_thinking(&self) -> bool {
         matches!(self.seen(), Seen::Thinking { .. })
     }
@@ -112,9 +127,9 @@ impl Reply {
             matches!(block.seen(), Seen::Thinking { .. } | Seen::Result | Seen::Other)
         });
         Finished {
-            text: Text::of(&text(&self.blocks)),
+            text: Text::of(&self.words()),
             cut_call: self.cut_call(),
-            calls: calls(&self.blocks).map(|(call, _)| call).collect(),
+            calls: self.all_calls(),
             hidden,
             stop: self.stop,
             output_tokens: Some(self.tokens.output),
@@ -125,7 +140,69 @@ impl Reply {
     /// is whole, valid JSON or not: the loop answers it.
     pub(crate) fn cut_call(&self) -> bool {
         let last = self.blocks.last().map(Block::seen);
-        !self.whole && matches!(last, Some(Seen::Call(Call { server: false, .. }, _)))
+        !self.whole
+            && (matches!(last, Some(Seen::Call(Call { server: false, .. }, _)))
+                || self.tagged.as_ref().is_some_and(|tagged| tagged.open().is_some()))
+    }
+
+    /// What is said beside calls that are written as text.
+    pub(crate) fn words(&self) -> String {
+        self.words_of(&self.blocks)
+    }
+
+    /// The same of blocks of it.
+    pub(crate) fn words_of(&self, blocks: &[Block]) -> String {
+        match &self.tagged {
+            Some(tagged) if !tagged.is_plain() => tagged.words(),
+            _ => text(blocks),
+        }
+    }
+
+    /// The same of what may go back.
+    pub(crate) fn kept_words(&self) -> String {
+        self.words_of(&self.kept(false))
+    }
+
+    /// The calls in order, those in texts before those beside them; one that was cut is the last.
+    fn all_calls(&self) -> Vec<Call<'_>> {
+        let mut all: Vec<_> = self.calls_in(&self.blocks).map(|(call, _)| call).collect();
+        let open = self.tagged.as_ref().and_then(|tagged| tagged.open());
+        if open.is_some() && self.cut_call() {
+            all.push(Call { id: "", name: "", input: "{}", server: false });
+        }
+        all
+    }
+
+    /// The same of blocks of it, without one in a text that was cut, and whether the input of each
+    /// is whole.
+    pub(crate) fn calls_in<'r>(
+        &'r self,
+        blocks: &'r [Block],
+    ) -> impl Iterator<Item = (Call<'r>, bool)> {
+        let written = self.tagged.iter().flat_map(|tagged| tagged.calls.iter());
+        written.map(|call| (call.call(), call.unfit.is_none())).chain(calls(blocks))
+    }
+
+    /// How many of the calls are written as text: the first ones.
+    pub(crate) fn written(&self) -> usize {
+        self.tagged.as_ref().map_or(0, |tagged| tagged.calls.len())
+    }
+
+    /// It ends where its text was ended: nothing is missing of it.
+    pub(crate) fn end_here(&mut self) {
+        self.stop = Stop::Natural;
+        self.whole = true;
+        match &mut self.rest {
+            Rest::Anthropic(message) => {
+                message.stop = Some(anthropic::Stop::EndTurn);
+                message.stop_sequence = None;
+            }
+            Rest::Chat(message) => message.finish = Some(chat::Finish::Stop),
+            Rest::Responses(response) => {
+                response.status = Some(responses::Status::Completed);
+                response.incomplete_reason = None;
+            }
+        }
     }
 
     /// Whether the response goes on with the result of a call that was left open.
@@ -136,8 +213,18 @@ impl Reply {
     /// The blocks that may go back: what the API refuses, or what was cut, is left out.
     pub(crate) fn kept(&self, cut_call: bool) -> Vec<Block> {
         let mut blocks = self.blocks.clone();
-        if cut_call {
-            blocks.pop();
+        match self.tagged.as_ref().filter(|tagged| tagged.open().is_some()) {
+            Some(tagged) if cut_call => {
+                for (at, block) in blocks.iter_mut().enumerate() {
+                    if matches!(block.seen(), Seen::Text(_)) {
+                        block.set_text(&tagged.text(at, false, |_| true));
+                    }
+                }
+            }
+            _ if cut_call => {
+                blocks.pop();
+            }
+            _ => {}
         }
         blocks.retain(|block| match block.seen() {
             Seen::Text(text) => !Text::of(text).is_blank(),

@@ -5,7 +5,7 @@ mod numbers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use softland_core::{Call, Stop};
+use softland_core::{Call, Stop, Text};
 use softland_wire::Tokens;
 use softland_wire::json::write_str;
 use softland_wire::responses::respond::{self, Changes, EndOf, Head};
@@ -13,6 +13,7 @@ use softland_wire::responses::{
     Assembler, Channel, End as WireEnd, Event, EventKind, Failure, OutputItem, OutputKind, Phase,
     Response, Role, Status, StreamItem, StreamItemKind, Usage,
 };
+use softland_wire::sse::Decoder;
 
 use crate::framing::{
     Begins, Broken, End, Ending, Framing, Json, MAX_RESPONSE, More, Part, Parts, Placed, Read, Who,
@@ -21,7 +22,7 @@ use crate::reply::{Block, Reply, Rest};
 use block::Answered;
 use numbers::Numbers;
 
-pub(crate) use block::ResponsesBlock;
+pub(crate) use block::{ResponsesBlock, without_id};
 
 /// The id of a response that failed before it had one.
 const UNBEGUN: &str = "resp_softland";
@@ -73,8 +74,14 @@ impl Responses {
     fn reply(&mut self, mut response: Response) -> Reply {
         let blocks = block::of(&mut response);
         self.answers = block::answers(&blocks);
-        let refused = block::natives(&blocks)
-            .any(|block| matches!(&block.item.kind, OutputKind::Message { refusal: Some(_), .. }));
+        // Who calls goes on, whatever else it says.
+        let refused = self.answers.is_empty()
+            && block::natives(&blocks).any(|block| {
+                let OutputKind::Message { refusal: Some(text), .. } = &block.item.kind else {
+                    return false;
+                };
+                !Text::of(text).is_blank()
+            });
         Reply {
             id: response.id.clone(),
             model: response.model.clone(),
@@ -84,6 +91,7 @@ impl Responses {
             tokens: response.usage.tokens,
             billed: response.usage.tokens,
             rest: Rest::Responses(Box::new(response)),
+            tagged: None,
         }
     }
 
@@ -102,6 +110,28 @@ impl Responses {
     fn break_off(&mut self) -> Vec<OutputItem> {
         let assembler = std::mem::replace(&mut self.assembler, Assembler::new(MAX_RESPONSE));
         assembler.finish().response.items
+    }
+
+    /// The items of the client's response, those of one that was given up too.
+    fn take_items(&mut self) -> BTreeMap<u32, String> {
+        let items = self.break_off();
+        self.keep(&items);
+        std::mem::take(&mut self.items)
+    }
+
+    /// Writes an event that ends another response as the end of the client's; false, and nothing,
+    /// where it is no such event.
+    fn write_foreign_end(&mut self, name: &str, data: &str, out: &mut Vec<u8>) -> bool {
+        let Ok(event) = Event::decode(name, data) else { return false };
+        let EventKind::Response { phase, response } = &event.kind else { return false };
+        let Some(status) = status_of(*phase) else { return false };
+        let head = Response::from_json(self.head_id().as_bytes()).unwrap_or_default();
+        let items = self.take_items();
+        let output: Vec<&[u8]> = items.values().map(String::as_bytes).collect();
+        let changes = Changes { id: Some(&head.id), output: Some(&output), ..Changes::default() };
+        let Ok(whole) = respond::changed(response.raw, &changes) else { return false };
+        self.numbers.own(|next| respond::write_end(out, next, &status, &whole));
+        true
     }
 
     /// What the client's response says of itself, with this end.
@@ -251,11 +281,16 @@ impl Framing for Responses {
             tokens,
             billed: tokens,
             rest: Rest::Responses(Box::new(response)),
+            tagged: None,
         }
     }
 
     fn text(&self, text: &str) -> Block {
         Block::Responses(Box::new(ResponsesBlock::text(text)))
+    }
+
+    fn ends_with_content(&self) -> bool {
+        true
     }
 
     fn write_head(&mut self, id: &str, model: &str, reply: &Reply, out: &mut Vec<u8>) {
@@ -270,7 +305,18 @@ impl Framing for Responses {
     }
 
     fn write_aside(&mut self, raw: &[u8], out: &mut Vec<u8>) {
-        self.numbers.write_all(raw, out);
+        if self.under_way.heads || self.head.is_none() {
+            return self.numbers.write_all(raw, out);
+        }
+        // What ends here is the client's response, and not the one that broke.
+        let mut decoder = Decoder::new(raw.len());
+        decoder.push(raw);
+        decoder.finish();
+        while let Some(Ok(frame)) = decoder.next() {
+            if frame.data.is_empty() || !self.write_foreign_end(frame.event, &frame.data, out) {
+                self.numbers.write_all(frame.raw, out);
+            }
+        }
     }
 
     fn write_event(&mut self, raw: &[u8], parts: &[Placed<'_, '_>], out: &mut Vec<u8>) {
@@ -327,9 +373,28 @@ impl Framing for Responses {
         self.items.insert(index, String::from_utf8(item).unwrap_or_default());
     }
 
+    fn delay(&mut self) {
+        self.numbers.delay();
+    }
+
+    fn write_text_end(&mut self, index: u32, raw: Option<&[u8]>, text: &str, out: &mut Vec<u8>) {
+        let known = raw.and_then(item_id).or_else(|| {
+            if !self.items.contains_key(&index) {
+                let items = self.break_off();
+                self.keep(&items);
+            }
+            Some(message_of(self.items.get(&index)?).0)
+        });
+        let Some(id) = known else { return };
+        self.numbers.own(|next| respond::write_text_end(out, next, index, &id, text));
+        let item = respond::text_item(&id, text);
+        // It is written from text.
+        self.items.insert(index, String::from_utf8(item).unwrap_or_default());
+    }
+
     fn write_end(&mut self, reply: &Reply, ending: &Ending<'_>, out: &mut Vec<u8>) {
         let Rest::Responses(response) = &reply.rest else { return };
-        let items = std::mem::take(&mut self.items);
+        let items = self.take_items();
         let output: Vec<&[u8]> = items.values().map(String::as_bytes).collect();
         let whole = self.response(response, ending, &output);
         let status = response.status.clone().unwrap_or(Status::Completed);
@@ -412,6 +477,12 @@ impl UnderWay {
             self.spoken.remove(&key);
         }
         part.more = self.more(key, kind);
+        part.again = matches!(
+            kind,
+            EventKind::PartDone { .. }
+                | EventKind::ItemDone(_)
+                | EventKind::Done { channel: Channel::Text | Channel::Refusal, .. }
+        );
         if let (EventKind::ItemDone(_), Some((_, ended))) = (kind, self.begun.get_mut(&key)) {
             part.stops = !*ended;
             *ended = true;
@@ -467,12 +538,34 @@ fn begins_item<'f>(item: &StreamItem<'f>) -> Begins<'f> {
     }
 }
 
+/// How a response ends with an event, if it does.
+fn status_of(phase: Phase) -> Option<Status> {
+    match phase {
+        Phase::Completed => Some(Status::Completed),
+        Phase::Incomplete => Some(Status::Incomplete),
+        Phase::Failed => Some(Status::Failed),
+        _ => None,
+    }
+}
+
 fn stop(response: &Response) -> Stop {
     match (&response.status, response.incomplete_reason.as_deref()) {
         (Some(Status::Completed), _) => Stop::Natural,
         (Some(Status::Incomplete), Some("content_filter")) => Stop::Refusal,
         (Some(Status::Incomplete), _) => Stop::Length,
         _ => Stop::Unknown,
+    }
+}
+
+/// The id of the item that an event ends.
+fn item_id(raw: &[u8]) -> Option<String> {
+    let mut decoder = Decoder::new(raw.len());
+    decoder.push(raw);
+    decoder.finish();
+    let frame = decoder.next()?.ok()?;
+    match Event::decode(frame.event, &frame.data).ok()?.kind {
+        EventKind::ItemDone(item) => Some(item.id.unescape().into_owned()),
+        _ => None,
     }
 }
 

@@ -1,39 +1,61 @@
 //! The messages that softland adds behind the governed history within one client request.
 
 use softland_core::models::capability::Nudge;
-use softland_core::{Admission, Because, Text, lines};
+use softland_core::{Admission, Because, Call, Text, lines};
 
 use crate::framing::{Framing, Json, Who};
 use crate::reply::{self, Reply};
+use crate::tags;
 
 /// The turn with all of its calls refused; the note stands again in the last one's answer.
 pub(crate) fn refusal(by: &dyn Framing, reply: &Reply, because: &Because) -> Vec<Json> {
     let blocks = reply.kept(reply.cut_call());
-    let calls: Vec<_> = reply::calls(&blocks).filter(|(call, _)| !call.server).collect();
+    let calls: Vec<_> = reply.calls_in(&blocks).filter(|(call, _)| !call.server).collect();
     let last = calls.len().saturating_sub(1);
     let answers = calls.iter().enumerate().map(|(n, (call, _))| {
         let text = if n == last { lines::refused(because) } else { lines::beyond(because) };
         (*call, text)
     });
-    let answers: Vec<_> = answers.collect();
-    vec![by.assistant(&blocks), by.results(&answers)]
+    answered(by, reply, &blocks, &answers.collect::<Vec<_>>())
 }
 
 /// The turn with its calls refused by their tools' own limits.
 pub(crate) fn tool_refusal(by: &dyn Framing, reply: &Reply, admissions: &[Admission]) -> Vec<Json> {
     let blocks = reply.kept(reply.cut_call());
-    let answers = reply::calls(&blocks).zip(admissions).filter(|((call, _), _)| !call.server).map(
-        |((call, _), admission)| {
+    let answers = reply
+        .calls_in(&blocks)
+        .zip(admissions)
+        .filter(|((call, _), _)| !call.server)
+        .map(|((call, _), admission)| {
             let text = match admission {
                 Admission::ToolRefused(because) => lines::tool_refused(call.name, because.limit),
                 Admission::Refused(because) => lines::refused(because),
                 Admission::Run | Admission::Server | Admission::Answer => String::new(),
             };
             (call, text)
-        },
-    );
-    let answers: Vec<_> = answers.collect();
-    vec![by.assistant(&blocks), by.results(&answers)]
+        });
+    answered(by, reply, &blocks, &answers.collect::<Vec<_>>())
+}
+
+/// A turn and what answers its calls. Those that are written as text are the first ones; their
+/// answers are text.
+fn answered(
+    by: &dyn Framing,
+    reply: &Reply,
+    blocks: &[reply::Block],
+    answers: &[(Call<'_>, String)],
+) -> Vec<Json> {
+    let mut messages = vec![by.assistant(blocks)];
+    let written = reply.written().min(answers.len());
+    let (texts, others) = answers.split_at(written);
+    if !others.is_empty() || texts.is_empty() {
+        messages.push(by.results(others));
+    }
+    if !texts.is_empty() {
+        let texts = texts.iter().map(|(call, text)| (call.name, text.as_str()));
+        messages.push(by.said(Who::User, &tags::results_text(texts)));
+    }
+    messages
 }
 
 /// What follows an empty turn: it is told to go on in a way that is not the cause again.

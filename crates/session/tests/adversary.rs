@@ -22,6 +22,7 @@ use common::hostile::{self, Dice};
 use common::seeds::{Adversary, Met, regressions, tells};
 use softland_core::policy::{Batch, Mode, Policy};
 use softland_core::{Ladder, Outcome};
+use softland_session::wire::Api;
 
 /// Client requests of a case at most.
 const REQUESTS: u64 = 40;
@@ -30,7 +31,57 @@ const ASKS: usize = 3;
 
 const ADVERSARY: Adversary = Adversary { generate, drive, must_meet: MUST_MEET };
 
-/// What at least 1 % of the cases meet.
+/// The same hostile model behind Chat Completions, in all its dialects.
+const CHAT: Adversary = Adversary {
+    generate: |seed| hostile::posing(Api::Chat, generate(seed), seed),
+    drive,
+    must_meet: OF_EVERY_API,
+};
+
+/// The same behind Responses.
+const RESPONSES: Adversary = Adversary {
+    generate: |seed| hostile::posing(Api::Responses, generate(seed), seed),
+    drive,
+    must_meet: OF_EVERY_API,
+};
+
+/// What at least 1 % of the cases of every API meet.
+const OF_EVERY_API: &[&str] = &[
+    "rung ask",
+    "rung refuse",
+    "rung none",
+    "rung respond",
+    "rung local_answer",
+    "signal empty",
+    "signal trivial",
+    "signal stale",
+    "signal repeat",
+    "signal cycle",
+    "signal errors",
+    "signal sweep",
+    "reason time",
+    "reason tokens",
+    "reason cost",
+    "outcome answered",
+    "outcome landed",
+    "outcome stopped",
+    "outcome failed",
+    "resent",
+    "went on",
+    "forked",
+    "rewound",
+    "compacted",
+    "cleared",
+    "expired",
+    "emptied",
+    "prefix kept",
+    "prefix kept but for its writing",
+    "tail kept",
+    "behind a tail",
+    "model unlisted",
+];
+
+/// What at least 1 % of the cases of Anthropic's API meet.
 const MUST_MEET: &[&str] = &[
     "rung ask",
     "rung refuse",
@@ -74,12 +125,20 @@ regressions! {
     ADVERSARY,
     answer_behind_a_call_behind_a_nudge,
     batch_none_behind_a_nudge,
+    blank_text_of_a_claude,
     call_shown_before_a_nudged_request_is_cut,
+    chunks_behind_a_nudge_that_leads_to_calls,
     cut_call_before_a_compaction,
+    details_of_two_responses,
     error_before_the_end,
     error_behind_the_end,
+    failure_behind_a_nudge,
+    failure_behind_a_nudged_end,
+    failure_that_was_cleared,
     half_a_frame_before_a_local_answer,
     half_a_frame_before_the_next_rung,
+    half_an_end_behind_a_held_answer,
+    ids_without_their_reasoning,
     money_gone_behind_signed_thinking,
     money_gone_when_a_request_is_resent,
     note_at_the_end_of_a_text_that_becomes_a_string,
@@ -87,8 +146,12 @@ regressions! {
     nudged_answer_with_thinking,
     open_call_when_a_nudged_request_fails,
     open_thinking_when_a_rung_fails,
+    pieces_of_a_refused_call,
+    refusal_beside_calls,
+    refusal_that_is_blank,
     results_cleared_that_were_never_the_newest,
     time_over_behind_a_call,
+    time_over_behind_a_shown_item,
     time_over_when_a_request_is_resent,
     tokens_gone_when_a_request_is_resent,
 }
@@ -96,6 +159,16 @@ regressions! {
 #[test]
 fn every_request_lands() {
     ADVERSARY.run();
+}
+
+#[test]
+fn every_request_lands_on_chat_completions() {
+    CHAT.run();
+}
+
+#[test]
+fn every_request_lands_on_responses() {
+    RESPONSES.run();
 }
 
 fn generate(seed: u64) -> Case {
@@ -123,8 +196,8 @@ fn generate(seed: u64) -> Case {
         });
     }
     hostile::ways(&mut dice, &mut manner, REQUESTS);
-    let (about, meets) = (String::new(), Vec::new());
-    Case { about, meets, model, rules_of, manner, asks, turns }.with_own_ids()
+    let (about, meets, api) = (String::new(), Vec::new(), Api::Anthropic);
+    Case { about, meets, api, model, rules_of, manner, asks, turns }.with_own_ids()
 }
 
 /// Every request is handled by a gateway that is made anew and has its store; and in a second run of
@@ -146,7 +219,7 @@ fn drive_one(case: &Case, emptied: Option<u64>) -> Met {
             client.empty_store();
         }
         let policy = client.history.run().policy.clone();
-        let (calls, chars) = client.history.used(0);
+        let (calls, chars) = client.history.used(false);
         let reply = client.turn();
         if tells() {
             println!("{policy:?}\n{reply:?}");

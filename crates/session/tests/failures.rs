@@ -10,7 +10,7 @@ use softland_session::core::policy::{Landing, Policy};
 use softland_session::core::{
     Admission, Digest, Facts, Outcome, Pinned, Reason, Role, SignalKind, lines,
 };
-use softland_session::wire::anthropic::Request;
+use softland_session::wire::{Api, request::Request};
 use softland_session::{Context, Done, Event, Exchange, Intervention, Out, Step};
 
 const MODEL: &str = "claude-sonnet-5-5";
@@ -433,6 +433,7 @@ impl Client {
             facts: Facts::default(),
             capability: capability(Some("anthropic"), self.model),
             output_maximum: None,
+            shape: None,
             chain: None,
         }
     }
@@ -547,7 +548,7 @@ fn text(bytes: &[u8]) -> String {
 
 /// The messages of a request, without the bracket that closes their list.
 fn messages(body: &[u8]) -> String {
-    let request = Request::scan(body).unwrap();
+    let request = Request::of(Api::Anthropic, body).unwrap();
     let list = request.messages.span.of(request.text);
     list.strip_suffix(']').unwrap().trim_end().to_owned()
 }

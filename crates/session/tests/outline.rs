@@ -12,12 +12,12 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use softland_session::Outline;
-use softland_session::wire::anthropic::Request;
+use softland_session::wire::{Api, request::Request};
 
 fn of(messages: &Value) -> Outline {
     let tools = json!([{"name": "shell", "input_schema": {"type": "object"}}]);
     let body = json!({"model": "claude-opus-5", "messages": messages, "tools": tools}).to_string();
-    Outline::of(&Request::scan(body.as_bytes()).unwrap())
+    Outline::of(&Request::of(Api::Anthropic, body.as_bytes()).unwrap())
 }
 
 fn call(id: &str) -> Value {
@@ -165,7 +165,7 @@ fn recorded(client: &str) -> Option<Vec<Sent>> {
             agent: header("x-claude-code-agent-id"),
             session: header("x-claude-code-session-id"),
             threaded: recorded["body"].get("thread").is_some(),
-            outline: Outline::of(&Request::scan(body.as_bytes()).ok()?),
+            outline: Outline::of(&Request::of(Api::Anthropic, body.as_bytes()).ok()?),
         })
     });
     Some(sent.collect())

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 use softland_core::policy::Policy;
 use softland_core::{Because, Facts, Limit, Millis, Outcome, Reason, Role, lines};
-use softland_session::wire::anthropic::Request;
+use softland_session::wire::{Api, request::Request};
 use softland_session::{Context, Done, Exchange, Opened, Out, Remembered, Step};
 use softland_sim::{Binding, Config, Scenario, Sim};
 
@@ -25,7 +25,7 @@ fn request(model: &str, messages: &[Value]) -> Vec<u8> {
 
 fn begin(role: Role, model: &str, messages: &[Value], remembered: Remembered<'_>) -> Exchange {
     let body = request(model, messages);
-    let scanned = Request::scan(&body).unwrap();
+    let scanned = Request::of(Api::Anthropic, &body).unwrap();
     let context = Context::new(role, Policy::default(), None, model);
     let opened = Opened::fold(&scanned, body.clone().into(), context, remembered);
     opened.begin(&Facts::default(), &mut Out::default())
@@ -179,7 +179,7 @@ fn thinking_that_the_client_drops_is_dropped_from_the_tail() {
         let mut body: Value = serde_json::from_slice(&request(MODEL, messages)).unwrap();
         body["stream"] = json!(true);
         let body = body.to_string().into_bytes();
-        let scanned = Request::scan(&body).unwrap();
+        let scanned = Request::of(Api::Anthropic, &body).unwrap();
         let context = Context::new(Role::Gateway, Policy::default(), None, MODEL);
         let opened = Opened::fold(&scanned, body.clone().into(), context, kept);
         opened.begin(&Facts::default(), &mut Out::default())

@@ -40,7 +40,7 @@ impl Choice<'_> {
 }
 
 /// A conversation without its system prompt.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct History<'a> {
     /// Neighbours of one role are one turn; results belong to the user.
     pub(crate) turns: Vec<Said<'a>>,
@@ -52,7 +52,7 @@ pub(crate) struct History<'a> {
 }
 
 /// One turn.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Said<'a> {
     pub(crate) role: Role,
     pub(crate) texts: Vec<Cow<'a, str>>,
@@ -61,7 +61,7 @@ pub(crate) struct Said<'a> {
 }
 
 /// A call of a client's tool.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Called<'a> {
     pub(crate) id: &'a str,
     pub(crate) name: &'a str,
@@ -69,7 +69,7 @@ pub(crate) struct Called<'a> {
 }
 
 /// The result of a call.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Returned<'a> {
     pub(crate) id: &'a str,
     pub(crate) text: Cow<'a, str>,

@@ -50,6 +50,7 @@ mod scenario;
 mod script;
 mod sim;
 mod stats;
+mod tagged;
 mod turn;
 mod usage;
 

@@ -24,6 +24,7 @@ use crate::reply::Response;
 use crate::request::Request;
 use crate::scenario::{Scenario, human_at, pose_as};
 use crate::sim::{Config, MAX_BODY};
+use crate::tagged::Tagged;
 use crate::turn::{Stop, Turn};
 use std::borrow::Cow;
 
@@ -165,6 +166,20 @@ pub(crate) fn reasons(model: &OpenModel, wish: Option<bool>, forced: bool) -> Ch
 /// The next turn of a run; where the model pauses for a tool of the provider's, the provider goes
 /// on by itself.
 pub(crate) fn next(
+    plays: &mut Plays,
+    scenario: &Scenario,
+    history: &mut History<'_>,
+    head: &[&str],
+) -> Turn {
+    let tagged = Tagged::read(history, head);
+    if tagged.is_there() {
+        let mut history = tagged.apply(history.clone());
+        return tagged.write(play_on(plays, scenario, &mut history, head));
+    }
+    play_on(plays, scenario, history, head)
+}
+
+fn play_on(
     plays: &mut Plays,
     scenario: &Scenario,
     history: &mut History<'_>,

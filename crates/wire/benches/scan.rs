@@ -7,7 +7,7 @@ mod corpus;
 
 use divan::{Bencher, black_box, counter::BytesCount};
 use serde_json::Value;
-use softland_wire::anthropic::Request;
+use softland_wire::{Api, request::Request};
 
 fn main() {
     divan::main();
@@ -16,7 +16,7 @@ fn main() {
 #[divan::bench(args = [400, 4000])]
 fn request_scan(bencher: Bencher<'_, '_>, turns: usize) {
     let body = corpus::history(turns);
-    let run = || Request::scan(black_box(&body)).unwrap().messages.list.len();
+    let run = || Request::of(Api::Anthropic, black_box(&body)).unwrap().messages.list.len();
     bencher.counter(BytesCount::of_slice(&body)).bench(run);
 }
 

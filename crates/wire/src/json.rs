@@ -12,6 +12,7 @@
 
 mod cursor;
 mod ends;
+mod read;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -19,6 +20,7 @@ mod text;
 use std::fmt;
 
 pub use cursor::{Cursor, Kind, Member};
+pub(crate) use read::is_strict_object;
 pub(crate) use text::write_inner;
 pub use text::{Chars, Str, write_str};
 

@@ -1,24 +1,30 @@
 //! Provider wire formats, incremental and byte-preserving.
 //!
 //! [`json`] finds spans in JSON text without building a tree, [`sse`] cuts a byte stream into
-//! server-sent events, and each protocol has one module over them ([`anthropic`], [`chat`], [`responses`]). What a module
-//! does not understand it keeps: unknown members, blocks and events survive untouched, and what
-//! is not edited is never re-serialised.
+//! server-sent events, and each protocol has one module over them ([`anthropic`], [`chat`],
+//! [`responses`]). [`request`] shows the requests of all three alike, [`Splice`] edits them, and
+//! [`tags`] reads calls that a model writes as text. What a module does not understand it keeps:
+//! unknown members, blocks and events survive untouched, and what is not edited is never
+//! re-serialised.
 //!
 //! This crate does no I/O, reads no clock and takes no decision: it knows what the bytes say, not
 //! what should be done about it. It knows nothing of the other crates.
 
 pub mod anthropic;
 mod api;
+mod blame;
+mod bound;
 pub mod chat;
 pub mod json;
+pub mod request;
 pub mod responses;
 mod splice;
 pub mod sse;
 pub mod tags;
 mod tokens;
-mod view;
+mod words;
 
 pub use api::Api;
+pub use blame::Blame;
 pub use splice::{Splice, SpliceError};
 pub use tokens::Tokens;

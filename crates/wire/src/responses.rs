@@ -1,11 +1,10 @@
 //! OpenAI Responses: requests, streams, whole responses, errors and usage.
 //!
-//! [`Request`] is a view into a request body, [`edit`] edits that body by a
-//! [`Splice`](crate::Splice), [`Event`] is one event of a response stream, [`Assembler`] folds
+//! [`Request`] is a view into a request body, in this protocol's words; edits go by the view of all
+//! protocols, [`crate::request`]. [`Event`] is one event of a response stream, [`Assembler`] folds
 //! events into a [`Response`], and [`respond`] writes responses and input items of our own. Facts
 //! about the API come from the vendor's SDK types and from recordings of it and of its dialects.
 
-pub mod edit;
 mod error;
 mod request;
 pub mod respond;
@@ -13,14 +12,14 @@ mod response;
 mod stream;
 mod usage;
 
-pub use error::{ApiError, Blame, ErrorKind};
+pub use crate::{blame::Blame, bound::AssembleError};
+pub use error::{ApiError, ErrorKind};
 pub use request::{
     Call, Content, Conversation, Count, Flag, Include, Input, Item, ItemKind, Items, Member,
-    Output, Part, Reasoning, Request, RequestError, Role, Tool, ToolChoice, ToolChoiceKind, Tools,
+    Output, Part, Reasoning, Request, Role, Tool, ToolChoice, ToolChoiceKind, Tools,
 };
 pub use response::{
-    AssembleError, Assembler, End, Failure, Finished, OutputItem, OutputKind, Response,
-    ResponseError, Status,
+    Assembler, End, Failure, Finished, OutputItem, OutputKind, Response, ResponseError, Status,
 };
 pub use stream::{
     Channel, Event, EventKind, Phase, Snapshot, StreamError, StreamItem, StreamItemKind,

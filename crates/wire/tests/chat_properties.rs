@@ -12,10 +12,12 @@ use softland_wire::chat::{
     Assembler, Call, CallKind, End, Event, Finish, Finished,
     respond::{self, Head},
 };
-use softland_wire::sse::Decoder;
+use softland_wire::{Api, sse::Decoder};
 
-#[path = "fuzz_bodies/chat.rs"]
-mod chat;
+#[path = "fuzz_bodies/chat_stream.rs"]
+mod chat_stream;
+#[path = "fuzz_bodies/request_splice.rs"]
+mod request_splice;
 
 const STREAM: &[&str] = &[
     "data: {\"id\":\"c\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"finish_reason\":null}],\"usage\":null}\n\n",
@@ -182,22 +184,23 @@ proptest! {
 
     #[test]
     fn any_bytes_are_no_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        chat::run(&bytes);
+        chat_stream::run(&bytes);
+        request_splice::run(Api::Chat, &bytes);
     }
 
     #[test]
     fn any_stream_is_folded(stream in spoiled(mixed(STREAM, ""))) {
-        chat::stream(&stream);
+        chat_stream::run(&stream);
     }
 
     #[test]
     fn any_response_is_read(body in spoiled(response())) {
-        chat::response(&body);
+        chat_stream::run(&body);
     }
 
     #[test]
     fn any_request_is_edited(body in spoiled(request())) {
-        chat::request(&body);
+        request_splice::run(Api::Chat, &body);
     }
 
     /// Whatever the dialect, each call is itself.

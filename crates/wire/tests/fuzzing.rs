@@ -2,17 +2,17 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::panic,
     clippy::expect_used,
     reason = "in a test, a failed step is a failed test"
 )]
 
 use proptest::prelude::*;
+use softland_wire::Api;
 
-#[path = "fuzz_bodies/anthropic_request_splice.rs"]
-mod anthropic_request_splice;
 #[path = "fuzz_bodies/anthropic_stream.rs"]
 mod anthropic_stream;
+#[path = "fuzz_bodies/request_splice.rs"]
+mod request_splice;
 #[path = "fuzz_bodies/sse.rs"]
 mod sse;
 
@@ -121,6 +121,6 @@ proptest! {
 
     #[test]
     fn any_request_is_spliced(body in spoiled(request())) {
-        anthropic_request_splice::run(&body);
+        request_splice::run(Api::Anthropic, &body);
     }
 }

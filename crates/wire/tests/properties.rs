@@ -7,8 +7,8 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 use softland_wire::{
     Api, Splice,
-    anthropic::{Content, Request},
     json::{self, Cursor},
+    request::{Content, Request},
     sse::{Decoder, write_event},
 };
 
@@ -254,7 +254,7 @@ proptest! {
             Ok(cursor) => agrees(cursor.text())?,
             Err(error) => prop_assert_eq!(error.kind, json::ErrorKind::Utf8),
         }
-        let _ = Request::scan(&bytes);
+        let _ = Request::of(Api::Anthropic, &bytes);
     }
 
     #[test]
@@ -328,7 +328,7 @@ proptest! {
         line in "[a-zA-Z0-9 \"\\\\\n\u{e9}]{1,20}",
     ) {
         let body = if pretty { format!("{request:#}") } else { request.to_string() };
-        let view = Request::scan(body.as_bytes()).unwrap();
+        let view = Request::of(Api::Anthropic, body.as_bytes()).unwrap();
         let mut splice = Splice::new();
         // The order in which edits are made does not matter.
         splice.append_messages(&view, &[r#"{"role":"user","content":"on"}"#]);

@@ -16,7 +16,11 @@ use std::{fs, path::PathBuf};
 
 use serde_json::Value;
 use softland_wire::Splice;
-use softland_wire::anthropic::{ApiError, Event, Message, Request};
+use softland_wire::{
+    Api,
+    anthropic::{ApiError, Event, Message},
+    request::Request,
+};
 use support::{
     assembled, assert_same_everywhere, check_message, frames, read_events, read_message,
 };
@@ -136,7 +140,7 @@ fn blocks_go_back_as_they_came() {
 #[test]
 fn requests_scan_and_stay_as_they_are() {
     for (name, bytes) in recordings(".req.json") {
-        let request = Request::scan(&bytes).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let request = Request::of(Api::Anthropic, &bytes).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(Splice::new().apply(&bytes).unwrap(), bytes, "{name}");
         support::check_request(&name, &request, &serde_json::from_slice(&bytes).unwrap());
     }

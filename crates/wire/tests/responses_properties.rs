@@ -11,16 +11,19 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use softland_wire::{
-    Splice,
+    Api, Splice,
+    request::{BlockKind, Content, Request, Role},
     responses::{
-        Assembler, End, Event, OutputKind, Request, Response, Status, Usage, edit,
+        Assembler, End, Event, OutputKind, Response, Status, Usage,
         respond::{self, EndOf, Head},
     },
     sse::Decoder,
 };
 
-#[path = "fuzz_bodies/responses.rs"]
-mod responses;
+#[path = "fuzz_bodies/request_splice.rs"]
+mod request_splice;
+#[path = "fuzz_bodies/responses_stream.rs"]
+mod responses_stream;
 
 const STREAM: &[&str] = &[
     "event: response.created\n",
@@ -45,6 +48,8 @@ const STREAM: &[&str] = &[
     "data: {\"type\":\"error\",\"code\":\"c\",\"message\":\"m\"}\n\n",
     "data: {\"type\":\"response.output_text.delta\",\"output_index\":99999999999,\"delta\":\"x\"}\n\n",
     "data: {\"output_index\":1,\"output_index\":\"x\",\"sequence_number\":1.0,\"item\":{\"id\":\"a\",\"id\":3}}\n\n",
+    // Found by libFuzzer: announced again without a model, which is spoken of all the same.
+    "data: {\"type\":\"response.in_progress\",\"response\":{\"status\":\"in_progress\",\"tools\":[\"model\"]}}\n\n",
     ": comment\r\n\r\n",
     "data: [DONE]\n\n",
     "data: \r\r",
@@ -180,6 +185,21 @@ fn any_request() -> impl Strategy<Value = Value> {
     )
 }
 
+/// Adds `line` to every result, and to every message of the user's; the last ones first.
+fn add_lines(splice: &mut Splice, view: &Request<'_>, line: &str) {
+    for message in view.messages.list.iter().rev() {
+        if message.role == Role::User {
+            splice.append_to_message(Api::Responses, message, line);
+        }
+        if let Content::Blocks { blocks, .. } = &message.content {
+            for block in blocks {
+                let added = splice.append_to_result(Api::Responses, block, line);
+                assert_eq!(added, matches!(block.kind, BlockKind::ToolResult(_)));
+            }
+        }
+    }
+}
+
 /// What appending `line` means to a text.
 fn with_line(old: &str, line: &str) -> Value {
     if old.is_empty() { line.into() } else { format!("{old}\n\n{line}").into() }
@@ -187,15 +207,14 @@ fn with_line(old: &str, line: &str) -> Value {
 
 /// The edits of `splices_say_what_they_should`, made on the tree.
 fn edited(mut request: Value, line: &str) -> Value {
-    request["max_output_tokens"] = 5.into();
+    request["max_output_tokens"] = 77.into();
     request["tool_choice"] = "none".into();
-    request["previous_response_id"] = "resp_1".into();
     let last = json!({"type": "function_call_output", "call_id": "z", "output": "on"});
     let mut items = match request["input"].take() {
         Value::Null => Vec::new(),
         Value::String(text) => {
             let content = with_line(&text, line);
-            vec![json!({"type": "message", "role": "user", "content": content})]
+            vec![json!({"role": "user", "content": content})]
         }
         Value::Array(mut items) => {
             for item in &mut items {
@@ -213,11 +232,10 @@ fn edited(mut request: Value, line: &str) -> Value {
 fn edit_item(item: &mut Value, line: &str) {
     let kind = item["type"].as_str().unwrap_or("message").to_owned();
     let member = match kind.as_str() {
-        "message" => "content",
+        "message" if item["role"] == "user" => "content",
         "function_call_output" | "custom_tool_call_output" => "output",
         _ => return,
     };
-    let part = if item["role"] == "assistant" { "output_text" } else { "input_text" };
     match &mut item[member] {
         Value::String(text) => *text = with_line(text, line).as_str().unwrap().to_owned(),
         Value::Array(parts) => {
@@ -229,7 +247,7 @@ fn edit_item(item: &mut Value, line: &str) {
                 Some(at) => {
                     parts[at]["text"] = with_line(parts[at]["text"].as_str().unwrap(), line);
                 }
-                None => parts.push(json!({"type": part, "text": line})),
+                None => parts.push(json!({"type": "input_text", "text": line})),
             }
         }
         other => panic!("{other}"),
@@ -260,23 +278,25 @@ proptest! {
 
     #[test]
     fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        responses::run(&bytes);
+        responses_stream::run(&bytes);
+        request_splice::run(Api::Responses, &bytes);
     }
 
     #[test]
     fn any_json_is_read_without_panic(value in any_json()) {
-        responses::run(value.to_string().as_bytes());
-        responses::run(format!("data: {value}\n\n").as_bytes());
+        responses_stream::run(value.to_string().as_bytes());
+        responses_stream::run(format!("data: {value}\n\n").as_bytes());
+        request_splice::run(Api::Responses, value.to_string().as_bytes());
     }
 
     #[test]
     fn any_stream_is_folded(stream in spoiled(mixed(STREAM, ""))) {
-        responses::run(&stream);
+        responses_stream::run(&stream);
     }
 
     #[test]
     fn any_request_is_spliced(body in spoiled(request_bytes())) {
-        responses::run(&body);
+        request_splice::run(Api::Responses, &body);
     }
 
     #[test]
@@ -286,18 +306,13 @@ proptest! {
         line in "[a-zA-Z0-9 \"\\\\\n\u{e9}]{1,20}",
     ) {
         let body = if pretty { format!("{request:#}") } else { request.to_string() };
-        let view = Request::scan(body.as_bytes()).unwrap();
+        let view = Request::of(Api::Responses, body.as_bytes()).unwrap();
         let mut splice = Splice::new();
         // The order in which edits are made does not matter.
-        edit::append_items(&mut splice, &view, &[respond::function_call_output("z", "on")]);
-        for item in view.items().iter().rev() {
-            let message = edit::append_to_message(&mut splice, item, &line);
-            prop_assert!(!(edit::append_to_output(&mut splice, item, &line) && message));
-        }
-        edit::append_to_text_input(&mut splice, &view, &line);
-        edit::set_max_output_tokens(&mut splice, &view, 5);
-        edit::set_previous_response_id(&mut splice, &view, "resp_1");
-        edit::set_tool_choice(&mut splice, &view, r#""none""#);
+        splice.append_messages(&view, &[respond::function_call_output("z", "on")]);
+        add_lines(&mut splice, &view, &line);
+        splice.set_max_tokens(&view, 77);
+        splice.set_tool_choice(&view, r#""none""#);
         let spliced = splice.apply(body.as_bytes()).unwrap();
         let read: Value = serde_json::from_slice(&spliced).unwrap();
         prop_assert_eq!(read, edited(serde_json::from_str(&body).unwrap(), &line));
@@ -309,14 +324,11 @@ proptest! {
         line in "[a-z\"\n]{1,9}",
     ) {
         let body = json!({"model": "m", "input": items}).to_string();
-        let view = Request::scan(body.as_bytes()).unwrap();
+        let view = Request::of(Api::Responses, body.as_bytes()).unwrap();
         let mut splice = Splice::new();
-        edit::append_items(&mut splice, &view, &["{}"]);
-        edit::set_tool_choice(&mut splice, &view, "1");
-        for item in view.items() {
-            edit::append_to_message(&mut splice, item, &line);
-            edit::append_to_output(&mut splice, item, &line);
-        }
+        splice.append_messages(&view, &["{}"]);
+        splice.set_tool_choice(&view, "1");
+        add_lines(&mut splice, &view, &line);
         let spliced = splice.apply(body.as_bytes()).unwrap();
         let mut rest = spliced.iter();
         prop_assert!(body.bytes().all(|byte| rest.any(|other| *other == byte)));

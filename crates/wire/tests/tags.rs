@@ -3,79 +3,24 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests stop where they fail")]
 
-#[path = "tags/reference.rs"]
-mod reference;
+#[path = "fuzz_bodies/tags.rs"]
+mod body;
+#[path = "tags/properties.rs"]
+mod properties;
 #[path = "tags/texts.rs"]
 mod texts;
 
 use std::num::NonZeroU32;
 
-use proptest::prelude::*;
-use reference::{Got, joined};
+use body::{
+    Seeded, cut, off, on, own,
+    reference::{self, Got, joined},
+    shaped as run, shapes, tags,
+};
 use softland_wire::tags::{
     Malformed, PartialBlocks, Piece, Shape, ShapeError, Shaper, StopAfter, StopReason, Summary,
     Tags, read,
 };
-use texts::Seeded;
-
-fn tags() -> Tags {
-    Tags::new(["use_tool", "tool"]).unwrap()
-}
-
-fn off() -> Shape {
-    Shape::watch(tags())
-}
-
-fn on() -> Shape {
-    Shape { suppress_tail: true, ..off() }
-}
-
-/// One of every kind of setting, and some together.
-fn shapes() -> Vec<Shape> {
-    vec![
-        off(),
-        on(),
-        Shape { partial: PartialBlocks::Drop, ..off() },
-        Shape { partial: PartialBlocks::Drop, drop_repeated: true, ..on() },
-        Shape { drop_repeated: true, ..off() },
-        Shape { stop_after: StopAfter::First, ..on() },
-        Shape { max_tools: NonZeroU32::new(2), drop_repeated: true, ..off() },
-        Shape { stop_at_echo: true, ..on() },
-        Shape { stop_at_echo: true, ..off() },
-        Shape { stop_after: StopAfter::Burst { burst_ms: 50 }, ..on() },
-    ]
-}
-
-fn own(piece: Piece<'_>, tags: &Tags) -> Got {
-    match piece {
-        Piece::Text(text) => Got::Text(text.to_owned()),
-        Piece::Opened { tag } => Got::Opened(tag.to_owned()),
-        Piece::Block(block) => Got::Block {
-            raw: block.raw.to_owned(),
-            inner: block.inner().to_owned(),
-            nested: block.nested(tags),
-        },
-        Piece::Repeated(block) => Got::Repeated(block.raw.to_owned()),
-        Piece::Partial { raw, nested, passed } => {
-            Got::Partial { raw: raw.to_owned(), nested, passed }
-        }
-        Piece::Echo { mark } => Got::Echo(mark.to_owned()),
-        Piece::Stop(reason) => Got::Stop(reason),
-        Piece::Trimmed { bytes } => Got::Trimmed(bytes),
-        other => panic!("unknown piece {other:?}"),
-    }
-}
-
-fn run<'t>(shape: &Shape, chunks: impl IntoIterator<Item = &'t str>) -> (Vec<Got>, Summary) {
-    let mut shaper = Shaper::new(shape.clone());
-    let mut got = Vec::new();
-    let mut sink = |piece: Piece<'_>| got.push(own(piece, &shape.tags));
-    for chunk in chunks {
-        shaper.push(chunk, &mut sink).unwrap();
-    }
-    let summary = shaper.finish(&mut sink).unwrap();
-    (joined(got), summary)
-}
 
 /// What reaches the client.
 fn sent(shape: &Shape, text: &str) -> String {
@@ -91,23 +36,6 @@ fn forwarded(pieces: &[Got]) -> String {
             _ => "",
         })
         .collect()
-}
-
-fn cut<'t>(text: &'t str, seeded: &mut Seeded) -> Vec<&'t str> {
-    let pieces = 1 + seeded.below(8);
-    let most = 2 + 2 * text.len() / pieces;
-    let mut chunks = Vec::new();
-    let mut rest = text;
-    while !rest.is_empty() {
-        let mut at = seeded.below(most).min(rest.len());
-        while !rest.is_char_boundary(at) {
-            at += 1;
-        }
-        let (chunk, after) = rest.split_at(at);
-        chunks.push(chunk);
-        rest = after;
-    }
-    chunks
 }
 
 fn all_texts() -> Vec<String> {
@@ -174,72 +102,6 @@ fn long_lines_are_cut_alike() {
             }
             assert_eq!(run(shape, text.split_inclusive(|_: char| true)), whole, "{text:?}");
         }
-    }
-}
-
-fn any_text() -> impl Strategy<Value = String> {
-    let part = prop_oneof![
-        6 => prop::sample::select(texts::PARTS).prop_map(str::to_owned),
-        1 => any::<char>().prop_map(String::from),
-        1 => "[ -~\n]{0,12}",
-    ];
-    prop::collection::vec(part, 0..24).prop_map(|parts| parts.concat())
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
-
-    #[test]
-    fn any_text_however_cut_is_shaped_as_the_reference_says(
-        text in any_text(),
-        seed in any::<u64>(),
-        which in 0..10_usize,
-    ) {
-        let shape = &shapes()[which];
-        let chunks = cut(&text, &mut Seeded(seed));
-        let (got, summary) = run(shape, chunks);
-        prop_assert_eq!(&got, &joined(reference::shape(&text, shape)));
-        let calls = got.iter().filter(|piece| matches!(piece, Got::Block { .. })).count();
-        prop_assert_eq!(summary.calls as usize, calls);
-        prop_assert!(got.iter().filter(|piece| matches!(piece, Got::Trimmed(_))).count() <= 1);
-    }
-
-    #[test]
-    fn without_suppression_no_byte_is_lost_or_doubled(text in any_text(), seed in any::<u64>()) {
-        let chunks = cut(&text, &mut Seeded(seed));
-        let (got, summary) = run(&off(), chunks);
-        prop_assert_eq!(forwarded(&got), text);
-        prop_assert_eq!(summary.dropped_bytes, 0);
-    }
-
-    #[test]
-    fn what_is_sent_and_what_is_dropped_add_up(text in any_text(), which in 0..10_usize) {
-        let (got, summary) = run(&shapes()[which], [text.as_str()]);
-        let repeated: usize = got
-            .iter()
-            .map(|piece| if let Got::Repeated(raw) = piece { raw.len() } else { 0 })
-            .sum();
-        let dropped = usize::try_from(summary.dropped_bytes).unwrap();
-        prop_assert_eq!(forwarded(&got).len() + repeated + dropped, text.len());
-    }
-
-    #[test]
-    fn a_text_is_read_as_it_is_shaped(text in any_text()) {
-        let reading = read(&text, &tags());
-        let (got, summary) = run(&off(), [text.as_str()]);
-        let blocks: Vec<_> = got
-            .iter()
-            .filter_map(|piece| if let Got::Block { raw, .. } = piece { Some(raw.as_str()) } else { None })
-            .collect();
-        prop_assert_eq!(reading.blocks.iter().map(|found| found.block.raw).collect::<Vec<_>>(), blocks);
-        prop_assert_eq!(reading.open.is_some(), summary.partial);
-        prop_assert_eq!(reading.echo.is_some(), summary.echo);
-        let mut spans = reading.texts.clone();
-        spans.extend(reading.blocks.iter().map(|found| found.span));
-        spans.extend(reading.open);
-        spans.sort();
-        let all: String = spans.iter().map(|span| span.of(&text)).collect();
-        prop_assert_eq!(all, text);
     }
 }
 

@@ -205,14 +205,14 @@ fn keys_of_other_agents_are_silent_and_typos_are_not() {
 fn what_later_versions_bring_is_refused_by_name() {
     assert_eq!(
         check(&with(
-            "tools: grep, shell, mcp__x__y, Bash(git log, git show), greb\ncommands: {}\ntool_format: tags"
+            "tools: grep, shell, mcp__x__y, Bash(git log, git show), greb\ncommands: {}\ntool_format: xml"
         )),
         "a.md:4: tools: `shell` comes with a later version; there are read_file, grep, glob, list_dir\n\
          a.md:4: tools: `mcp__x__y`: MCP tools come with a later version; there are read_file, grep, glob, list_dir\n\
          a.md:4: tools: `Bash(git log, git show)` (here `shell`) comes with a later version; there are read_file, grep, glob, list_dir\n\
          a.md:4: tools: unknown tool `greb`; did you mean `grep`? There are read_file, grep, glob, list_dir\n\
          a.md:5: commands: comes with a later version\n\
-         a.md:6: tool_format: `tags` comes with a later version; this one has `native`",
+         a.md:6: tool_format: must be native or tags, got \"xml\"",
     );
 }
 

@@ -3,6 +3,7 @@
 //! Messages are kept as JSON and only ever appended, so that every request begins with the bytes
 //! of the one before it: prompt caches and signed thinking depend on that.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::Mutex;
 
@@ -14,7 +15,7 @@ use softland_session::core::{Admission, Digest, NanoUsd};
 use super::form::{self, Answered, Asks, Form, How};
 use super::{Records, UnderWay};
 use crate::http::provider::Api;
-use crate::tool::ToolDef;
+use crate::tool::{ToolDef, ToolFormat};
 
 /// What stands in the place of an answer that a run did not come to.
 const INTERRUPTED: &str = "[interrupted before an answer]";
@@ -33,6 +34,8 @@ pub struct Conversation {
     head: Option<Digest>,
     /// The API whose form the messages have, once there are any.
     api: Option<Api>,
+    /// How calls stand in them.
+    format: ToolFormat,
 }
 
 /// Messages for a run that is under way.
@@ -80,6 +83,11 @@ impl Conversation {
         self.messages.iter().map(Vec::as_slice)
     }
 
+    /// How calls stand in the messages.
+    pub(super) fn format(&self) -> ToolFormat {
+        self.format
+    }
+
     pub(super) fn session_cost(&self) -> NanoUsd {
         self.cost
     }
@@ -94,8 +102,8 @@ impl Conversation {
 
     /// Opens a run. Where the run before it came to no answer, a marker stands for that, so that
     /// the question does not read as text after tool results.
-    pub(super) fn ask(&mut self, api: Api, prompt: &str) {
-        self.api = Some(api);
+    pub(super) fn ask(&mut self, api: Api, format: ToolFormat, prompt: &str) {
+        (self.api, self.format) = (Some(api), format);
         if !self.messages.is_empty() && !self.ends_with_model {
             self.push(&self.form().answer(INTERRUPTED));
         }
@@ -110,7 +118,7 @@ impl Conversation {
     }
 
     fn form(&self) -> &'static dyn Form {
-        form::of(self.api.unwrap_or(Api::Anthropic))
+        form::spoken(self.api.unwrap_or(Api::Anthropic), self.format)
     }
 
     pub(super) fn extend(&mut self, messages: Vec<Vec<u8>>, records: Records) {
@@ -146,7 +154,8 @@ impl Conversation {
                 Admission::Answer => ("Delivered.", How::Succeeded),
                 _ => ("Not run: the answer was given beside it.", How::NotRun),
             };
-            Answered { id: call.id.clone(), text: text.to_owned(), how }
+            let (id, name) = (call.id.clone(), call.name.clone());
+            Answered { id, name, text: text.to_owned(), how }
         };
         let results: Vec<_> = calls.iter().map(told).collect();
         self.answer(&results);
@@ -191,16 +200,17 @@ impl UnderWay<'_> {
         let capability = &self.setup.capability;
         let adaptive =
             capability.thinking_adaptive && capability.thinking_absent == Thinking::Adaptive;
+        let (system, tools) = self.shown_head();
         let head = form.head(&Asks {
             provider,
             model,
             posed,
-            system: &self.agent.system,
-            tools: &self.tool_definitions(),
+            system: &system,
+            tools: &tools,
             max_tokens: self.max_tokens(),
             thinking: self.agent.options.show_thinking && adaptive,
         });
-        let opening = form.opening(&self.agent.system).map(|first| first.to_string().into_bytes());
+        let opening = form.opening(&system).map(|first| first.to_string().into_bytes());
         let messages: Vec<&[u8]> =
             opening.iter().chain(&self.conversation.messages).map(Vec::as_slice).collect();
         let mut body = head.to_string().into_bytes();
@@ -209,6 +219,15 @@ impl UnderWay<'_> {
         body.extend_from_slice(&messages.join(b",".as_slice()));
         body.extend_from_slice(b"]}");
         body
+    }
+
+    /// The system prompt and the tools that a request declares.
+    fn shown_head(&self) -> (Cow<'_, str>, Vec<ToolDef>) {
+        let (system, tools) = (&self.agent.system, self.tool_definitions());
+        match self.agent.options.tool_format {
+            ToolFormat::Native => (Cow::Borrowed(system), tools),
+            ToolFormat::Tags => (Cow::Owned(form::tags::system(system, &tools)), Vec::new()),
+        }
     }
 
     fn max_tokens(&self) -> u64 {

@@ -55,7 +55,7 @@ pub(super) fn kind(shown: Shown) -> Option<EventKind> {
         Shown::Intervention { intervention, because, text } => {
             EventKind::Intervention { intervention: intervention.word(), because, text }
         }
-        Shown::Usage(_) => return None,
+        Shown::Usage(_) | Shown::Shaped(_) => return None,
     })
 }
 

@@ -4,12 +4,13 @@
 mod anthropic;
 mod chat;
 mod responses;
+pub(super) mod tags;
 
 use serde_json::Value;
 use softland_session::wire::json::{Cursor, Error};
 
 use crate::http::provider::Api;
-use crate::tool::ToolDef;
+use crate::tool::{ToolDef, ToolFormat};
 
 /// One API's requests and messages.
 pub(super) trait Form: Send + Sync {
@@ -34,6 +35,11 @@ pub(super) trait Form: Send + Sync {
 
     /// What a user asks, in one or several texts.
     fn question(&self, texts: &[String]) -> Vec<Value>;
+
+    /// The text that stands in the history for a call's answer.
+    fn told(&self, answered: &Answered) -> String {
+        plain_text(answered)
+    }
 
     /// What answers a round of calls, in their order, and what a user said meanwhile.
     fn results(&self, results: &[Answered], said: &[String]) -> Vec<Value>;
@@ -66,6 +72,8 @@ pub(super) struct Asks<'a> {
 pub(super) struct Answered {
     /// The call's id.
     pub(super) id: String,
+    /// The tool's name.
+    pub(super) name: String,
     pub(super) text: String,
     pub(super) how: How,
 }
@@ -85,6 +93,16 @@ pub(super) fn of(api: Api) -> &'static dyn Form {
         Api::Anthropic => &anthropic::Anthropic,
         Api::OpenAiChat => &chat::Chat,
         Api::OpenAiResponses => &responses::Responses,
+    }
+}
+
+/// The form of an API's conversations with a model whose calls have this format.
+pub(super) fn spoken(api: Api, format: ToolFormat) -> &'static dyn Form {
+    match (format, api) {
+        (ToolFormat::Native, api) => of(api),
+        (ToolFormat::Tags, Api::Anthropic) => &tags::Written(&anthropic::Anthropic),
+        (ToolFormat::Tags, Api::OpenAiChat) => &tags::Written(&chat::Chat),
+        (ToolFormat::Tags, Api::OpenAiResponses) => &tags::Written(&responses::Responses),
     }
 }
 

@@ -9,14 +9,16 @@ use softland_session::Pending;
 use softland_session::core::{Admission, Because, Reason, lines};
 use tokio_util::sync::CancellationToken;
 
-use super::form::{Answered, How};
+use super::form::{self, Answered, Form, How};
 use super::{Agent, UnderWay, drive};
 use crate::event::EventKind;
-use crate::tool::{ToolCall, ToolOutput};
+use crate::tool::{ToolCall, ToolFormat, ToolOutput};
 
 impl UnderWay<'_> {
     /// Runs what may run, answers the rest, and appends the results to the conversation.
     pub(super) async fn answer_calls(&mut self, calls: &[Pending], chars_before: u64) {
+        let typed = self.typed(calls);
+        let calls = typed.as_deref().unwrap_or(calls);
         let results = match self.setup.policy.result_chars_limit {
             None => self.all_at_once(calls).await,
             Some(limit) => self.one_by_one(calls, limit, chars_before).await,
@@ -24,8 +26,19 @@ impl UnderWay<'_> {
         self.conversation.answer(&results);
     }
 
+    /// The calls with arguments of the types that their tools ask for, where they come as text.
+    fn typed(&self, calls: &[Pending]) -> Option<Vec<Pending>> {
+        (self.agent.options.tool_format == ToolFormat::Tags).then(|| {
+            let typed = |call: &Pending| {
+                let input = form::tags::typed(self.agent.tools.get(&call.name), &call.input);
+                Pending { input: input.unwrap_or_else(|| call.input.clone()), ..call.clone() }
+            };
+            calls.iter().map(typed).collect()
+        })
+    }
+
     async fn all_at_once(&mut self, calls: &[Pending]) -> Vec<Answered> {
-        for call in calls.iter().filter(|call| call.admission.runs()) {
+        for call in calls.iter().filter(|call| runs(call)) {
             self.tell_execute(call);
         }
         let (agent, cancel, until) = (self.agent, self.cancel, self.exploring_ends());
@@ -33,7 +46,7 @@ impl UnderWay<'_> {
             .iter()
             .map(|call| async move {
                 let began = Instant::now();
-                match call.admission.runs() {
+                match runs(call) {
                     true => (run_until(until, agent, call, cancel).await, began.elapsed()),
                     false => (refusal(call, calls), began.elapsed()),
                 }
@@ -51,6 +64,8 @@ impl UnderWay<'_> {
     /// Under a limit of result characters the calls run in order; the result that crosses it is
     /// cut to the room left, and what follows is not run.
     async fn one_by_one(&mut self, calls: &[Pending], limit: u64, mut used: u64) -> Vec<Answered> {
+        let options = &self.agent.options;
+        let form = form::spoken(options.api, options.tool_format);
         let mut results = Vec::with_capacity(calls.len());
         for call in calls {
             let because = Because::count(Reason::ResultChars, used, limit);
@@ -64,13 +79,15 @@ impl UnderWay<'_> {
                 results.push(self.result(&refused, output, Default::default()));
                 continue;
             }
-            self.tell_execute(call);
             let began = Instant::now();
-            let until = self.exploring_ends();
-            let mut output = run_until(until, self.agent, call, self.cancel).await;
-            output.content = said(output.content);
-            cut(&mut output.content, limit - used);
-            used += output.content.chars().count() as u64;
+            let mut output = match &call.unfit {
+                Some(_) => refusal(call, calls),
+                None => {
+                    self.tell_execute(call);
+                    run_until(self.exploring_ends(), self.agent, call, self.cancel).await
+                }
+            };
+            used += fit(form, &mut output, limit - used);
             results.push(self.result(call, output, began.elapsed()));
         }
         results
@@ -102,7 +119,7 @@ impl UnderWay<'_> {
         took: std::time::Duration,
     ) -> Answered {
         let content = said(output.content);
-        if call.admission.runs() {
+        if runs(call) {
             self.emit.send(EventKind::ToolResult {
                 id: call.id.clone(),
                 name: call.name.clone(),
@@ -118,13 +135,14 @@ impl UnderWay<'_> {
             });
             self.tell_note(call, &content);
         }
-        let how = match (call.admission.runs(), output.is_error) {
-            (false, _) => How::NotRun,
-            (true, true) => How::Failed,
-            (true, false) => How::Succeeded,
-        };
-        Answered { id: call.id.clone(), text: content, how }
+        let how = if call.admission.runs() { ran(output.is_error) } else { How::NotRun };
+        Answered { id: call.id.clone(), name: call.name.clone(), text: content, how }
     }
+}
+
+/// Whether a call is executed: one that was admitted and can be.
+fn runs(call: &Pending) -> bool {
+    call.admission.runs() && call.unfit.is_none()
 }
 
 /// Runs a call for as long as the run's time lasts; what is left then is the answer's.
@@ -155,6 +173,7 @@ fn refusal(call: &Pending, calls: &[Pending]) -> ToolOutput {
     let by_run = |call: &&Pending| matches!(call.admission, Admission::Refused(_));
     let last = calls.iter().rfind(by_run).is_some_and(|last| last.id == call.id);
     ToolOutput::error(match &call.admission {
+        Admission::Run if call.unfit.is_some() => call.unfit.clone().unwrap_or_default(),
         Admission::ToolRefused(because) => lines::tool_refused(&call.name, because.limit),
         Admission::Refused(because) if none_runs && last => lines::refused(because),
         Admission::Refused(because) => lines::beyond(because),
@@ -172,6 +191,39 @@ fn because(admission: &Admission) -> Option<Because> {
 /// The API refuses blank text.
 fn said(content: String) -> String {
     if content.trim().is_empty() { "(no output)".to_owned() } else { content }
+}
+
+fn ran(failed: bool) -> How {
+    if failed { How::Failed } else { How::Succeeded }
+}
+
+/// Cuts a result to the room that it has in the history, where an API without a sign of failure has
+/// that in the text, too. Returns the characters that it takes there.
+fn fit(form: &dyn Form, output: &mut ToolOutput, room: u64) -> u64 {
+    let whole = said(std::mem::take(&mut output.content));
+    let how = ran(output.is_error);
+    let cut_to = |most: u64| {
+        let mut text = whole.clone();
+        cut(&mut text, most);
+        let answered = Answered { id: String::new(), name: String::new(), text, how };
+        let taken = form.told(&answered).chars().count() as u64;
+        (answered.text, taken)
+    };
+    let mut best = cut_to(room);
+    if best.1 > room {
+        // What is escaped has more characters than it stands for: what fits is found by trying.
+        let (mut fits, mut most) = (0, room);
+        while fits < most {
+            let middle = fits + (most - fits).div_ceil(2);
+            match cut_to(middle).1 <= room {
+                true => fits = middle,
+                false => most = middle - 1,
+            }
+        }
+        best = cut_to(fits);
+    }
+    output.content = best.0;
+    best.1
 }
 
 /// What stands where a result was cut.

@@ -8,7 +8,7 @@ use softland_agent::core::policy::{Batch, Policy};
 use softland_agent::core::{Ladder, Outcome};
 use softland_agent::http::provider::Api;
 use softland_agent::{AnsweredBy, Conversation, Event, EventKind, Report};
-use softland_session::wire::anthropic::Request;
+use softland_session::wire::request::Request;
 
 use crate::case::Case;
 use crate::common::SimTransport;

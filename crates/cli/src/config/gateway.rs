@@ -1,13 +1,14 @@
 //! The tables that only the gateway reads: where it listens, who may use it, what goes where, and
 //! what is kept. What comes with a later version is refused by name.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use softland_agent::core::Millis;
 use softland_agent::core::policy::Policy;
-use softland_gateway::Route;
+use softland_gateway::{Route, Shaping};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -26,6 +27,7 @@ pub(super) struct Gateway {
     pub(super) admin_token: Option<Variable>,
     pub(super) client_tokens: Option<Variable>,
     pub(super) routes: Vec<Route>,
+    pub(super) shapes: BTreeMap<String, Shaping>,
     /// What routes name: checked when the whole file is read.
     mentions: Vec<Mention>,
     pub(super) ledger: Option<Ledger>,
@@ -64,6 +66,7 @@ struct Mention {
 enum Kind {
     Policy,
     Upstream,
+    Shape,
 }
 
 /// What may stand where.
@@ -142,7 +145,7 @@ impl Reader<'_> {
     }
 
     fn route(&mut self, at: usize, table: &DeTable<'_>) -> Route {
-        let mut route = Route { model: String::new(), policy: None, upstream: None };
+        let mut route = Route { model: String::new(), policy: None, upstream: None, shape: None };
         let whole = DeValue::Table(table.clone());
         for entry in self.entries("route", &whole, &["model", "policy", "upstream", "shape"]) {
             match entry.name {
@@ -152,10 +155,7 @@ impl Reader<'_> {
                 }
                 "policy" => route.policy = self.mention(&entry, Kind::Policy),
                 "upstream" => route.upstream = self.mention(&entry, Kind::Upstream),
-                _ => {
-                    let message = "text tags come with a later version; leave `shape` out";
-                    self.problem(entry.at, &entry.place, message);
-                }
+                _ => route.shape = self.mention(&entry, Kind::Shape),
             }
         }
         if !table.contains_key("model") {
@@ -183,15 +183,21 @@ impl Reader<'_> {
                     Policy::NAMES.into_iter().chain(self.config.policy_names()).collect(),
                 ),
                 Kind::Upstream => ("upstream", "[upstream.NAME]", self.config.upstream_names()),
+                Kind::Shape => {
+                    let shapes = self.config.gateway.shapes.keys();
+                    ("shape", "[shape.NAME]", shapes.map(String::as_str).collect())
+                }
             };
             if !known.contains(&name.as_str()) {
                 let mut known = known;
                 known.sort_unstable();
                 known.dedup();
-                let message = format!(
-                    "no {what} is named `{name}`; there are {} (others come from {how})",
-                    known.join(", ")
-                );
+                let there = match known.as_slice() {
+                    [] => "there is none".to_owned(),
+                    known => format!("there are {}", known.join(", ")),
+                };
+                let message =
+                    format!("no {what} is named `{name}`; {there} (others come from {how})");
                 self.problem(at, &place, &message);
             }
         }

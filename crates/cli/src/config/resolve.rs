@@ -73,6 +73,7 @@ impl Config {
                 policies
             },
             routes: gateway.routes.clone(),
+            shapes: gateway.shapes.clone(),
             forced_policy: forced_policy.map(|(name, _)| name),
             allow_unmetered: gateway.allow_unmetered,
             ledger: self.ledger(asked.private),

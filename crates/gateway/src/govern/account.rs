@@ -7,7 +7,7 @@ use softland_session::core::models::{self, Model, Price};
 use softland_session::core::policy::Policy;
 use softland_session::core::{Facts, Limit, Millis, NanoUsd};
 use softland_session::wire::Tokens;
-use softland_session::wire::anthropic::Request;
+use softland_session::wire::request::Request;
 use tokio::sync::Notify;
 
 use crate::accounts::{Claim, Lease, Short};

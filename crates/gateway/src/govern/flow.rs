@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use softland_session::core::{Digest, Failure, Phase};
 use softland_session::wire::Tokens;
+use softland_session::wire::tags::StopAfter;
 use softland_session::{Done, Event, Exchange, Out, Step, Unfinished, ping};
 use tokio::time::{Instant, sleep_until};
 
@@ -27,6 +28,8 @@ const EXPIRED: &str = "estimated: given up when the run's time was over";
 const UNSAID: &str = "unknown: the client did not ask the provider for what it costs";
 const UNSAID_HELD: &str =
     "estimated: the provider did not say what it costs; the most that it can have";
+const EARLY: &str =
+    "estimated: ended early, as its shape says, before the provider said what it costs";
 const BROKEN: &str = "estimated: the response broke off";
 /// How long a stream is silent before it gets a sign of life.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -238,6 +241,11 @@ impl Flow {
         let deadline = self.deadline;
         let mut billed = false;
         let mut said = Instant::now();
+        let shaping = self.opening.chosen.shaping.as_ref();
+        let silence = shaping.map_or(SILENCE, |shaping| shaping.keepalive);
+        let times = shaping
+            .is_some_and(|shaping| matches!(shaping.shape.stop_after, StopAfter::Burst { .. }));
+        let clock = Instant::now();
         loop {
             let chunk = tokio::select! {
                 biased;
@@ -247,12 +255,17 @@ impl Flow {
                     return Pumped::Ended;
                 }
                 // What is held is not heard.
-                () = sleep_until(said + SILENCE), if self.is_hidden() => {
+                () = sleep_until(said + silence), if self.is_hidden() || self.exchange.holds_text() => {
                     self.out.bytes.extend(ping(self.opening.asked.api));
                     Ok(Some(Bytes::new()))
                 }
+                () = until(self.call_due(clock)) => Ok(Some(Bytes::new())),
                 chunk = upstream.chunk() => chunk,
             };
+            if times {
+                let now = clock.elapsed().as_millis();
+                self.exchange.tick(u64::try_from(now).unwrap_or(u64::MAX), &mut self.out);
+            }
             match chunk {
                 Ok(Some(bytes)) => {
                     if let Err(error) = self.exchange.push(&bytes, &mut self.out) {
@@ -273,6 +286,10 @@ impl Flow {
                     if self.flush(client).await.is_err() {
                         return Pumped::Gone;
                     }
+                    if self.exchange.is_stopped() {
+                        self.end_early(upstream.received());
+                        return Pumped::Ended;
+                    }
                 }
                 Ok(None) => {
                     self.finish(None);
@@ -284,6 +301,12 @@ impl Flow {
                 }
             }
         }
+    }
+
+    /// When the response is to be ended if no further call begins, on a clock that began then.
+    fn call_due(&self, began: Instant) -> Option<Instant> {
+        let due = self.exchange.shape_deadline_ms()?;
+        began.checked_add(Duration::from_millis(due))
     }
 
     /// What cannot be read and is only observed goes on to its end.
@@ -330,6 +353,18 @@ impl Flow {
             (unfinished, None) => Some(unfinished.to_string()),
         };
         self.exchange.fail(Failure::Provider, &mut self.out);
+    }
+
+    /// What of the response may pass has passed: the rest is not waited for, and what it has cost
+    /// was not said yet.
+    fn end_early(&mut self, received: u64) {
+        let so_far = self.exchange.so_far();
+        if let Err(unfinished) = self.exchange.finish(&mut self.out) {
+            self.broken = Some(unfinished.to_string());
+            self.exchange.fail(Failure::Provider, &mut self.out);
+        }
+        self.out.events.retain(|event| !matches!(event, Event::Usage(_)));
+        self.bill_unfinished(so_far, received, EARLY);
     }
 
     /// The response under way is given up: what came of it is paid.

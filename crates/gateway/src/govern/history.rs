@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use softland_session::wire::anthropic::Request;
+use softland_session::wire::request::Request;
 use softland_session::{Chain, Link};
 
 use super::Asked;

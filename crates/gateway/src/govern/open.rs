@@ -8,8 +8,8 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use softland_session::core::policy::{OnStoreLoss, Policy};
 use softland_session::core::{Digest, Facts, NanoUsd, Role};
-use softland_session::wire::anthropic::Request;
-use softland_session::{Chain, Context, Opened, Out, Outline};
+use softland_session::wire::request::Request;
+use softland_session::{Chain, Context, Opened, Out, Outline, uses_tags};
 
 use super::Asked;
 use super::account::{Account, Leased, Purse, Tariff};
@@ -62,7 +62,10 @@ impl Opening {
         }
         let place = Place::find(&asked.gate, &identity, &outline).await;
         inherit(&mut chosen.policy, &place);
-        let metered = !outline.uses_tools;
+        // Who writes calls as text shows it nowhere but there.
+        let tags = chosen.shaping.as_ref().map(|shaping| &shaping.shape.tags);
+        let uses_tools = outline.uses_tools || tags.is_some_and(|tags| uses_tags(request, tags));
+        let metered = !uses_tools;
         if metered {
             chosen.policy = policy::metered(&chosen.policy);
         }
@@ -99,6 +102,7 @@ impl Opening {
             Context::new(Role::Gateway, self.chosen.policy.clone(), None, &self.model);
         context.api = self.asked.api;
         context.chain.clone_from(&self.chain);
+        context.shape = self.chosen.shaping.as_ref().map(|shaping| Arc::clone(&shaping.shape));
         // What is only metered is no part of the conversation whose name it carries.
         if !self.metered {
             context.records.clone_from(&self.place.kept.pins);

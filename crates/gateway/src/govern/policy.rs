@@ -10,6 +10,7 @@ use softland_session::core::policy::{Countdown, Landing, Policy};
 use crate::body::Body;
 use crate::errors::Refusal;
 use crate::route::Target;
+use crate::settings::Shaping;
 use crate::upstream::Origin;
 
 /// What holds for a request that is new to its run.
@@ -18,6 +19,8 @@ pub(super) struct Chosen {
     pub(super) name: String,
     pub(super) policy: Policy,
     pub(super) origin: Arc<Origin>,
+    /// How its text is read, where its model writes calls as text.
+    pub(super) shaping: Option<Shaping>,
 }
 
 /// Chooses by the header, the route and the default, in this order. A path that names the
@@ -36,9 +39,11 @@ pub(super) fn choose(
     let origin = Arc::clone(origin);
     let routed = route.and_then(|route| route.policy.as_deref());
     let name = settings.forced_policy.as_deref().or(header).or(routed).unwrap_or("default");
+    let shape = route.and_then(|route| route.shape.as_deref());
+    let shaping = shape.and_then(|name| settings.shapes.get(name)).cloned();
     let known = settings.policies.get(name).cloned().or_else(|| Policy::named(name));
     match known {
-        Some(policy) => Ok(Chosen { name: name.to_owned(), policy, origin }),
+        Some(policy) => Ok(Chosen { name: name.to_owned(), policy, origin, shaping }),
         None => Err(Box::new(unknown(target, name))),
     }
 }

@@ -15,10 +15,10 @@ mod pdf;
 
 use memchr::memmem;
 use softland_session::wire::Api;
-use softland_session::wire::anthropic::{
-    BlockKind, Content, Request, RequestBlock, ResultContent, Tool, ToolResult,
-};
 use softland_session::wire::json::{Cursor, Error, Kind, Span};
+use softland_session::wire::request::{
+    Block as RequestBlock, BlockKind, Content, Request, ResultContent, Tool, ToolResult,
+};
 
 use super::Writes;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use softland_session::core::models;
-use softland_session::wire::anthropic::Request;
+use softland_session::wire::{Api, request::Request};
 use tokio::time::{Instant, sleep};
 
 use super::reserve::{SILENCE, STREAMS_WAIT};
@@ -18,7 +18,7 @@ fn opus() -> &'static Model {
 }
 
 fn size_of(body: &str) -> Size {
-    Size::of(&Request::scan(body.as_bytes()).expect("a request"))
+    Size::of(&Request::of(Api::Anthropic, body.as_bytes()).expect("a request"))
 }
 
 /// A request with that content and tools.
@@ -39,7 +39,7 @@ fn the_worst_case_takes_the_dearest_price_of_what_may_be_written() {
 fn marks_are_read_off_the_body() {
     let writes_of = |content: &str| {
         let body = request(content, "[]");
-        writes(&Request::scan(body.as_bytes()).unwrap())
+        writes(&Request::of(Api::Anthropic, body.as_bytes()).unwrap())
     };
     assert_eq!(writes_of(r#""say \"1h\"""#), Writes::Nothing);
     let marked =

@@ -197,6 +197,7 @@ fn settings(upstream: SocketAddr, policy: Policy, ledger: Option<&Path>) -> Sett
         prices: Prices::default(),
         policies: BTreeMap::from([("default".to_owned(), policy)]),
         routes: Vec::new(),
+        shapes: BTreeMap::new(),
         forced_policy: None,
         allow_unmetered: false,
         ledger: ledger.map(Path::to_owned),

@@ -47,7 +47,7 @@ async fn a_conversation_is_bounded() {
     for n in 0..1000_u64 {
         let run = RunState { last: n, ..state("r", 1) };
         let key = digest(&n.to_string());
-        let seen = Seen { digest: key, chars: 1 };
+        let seen = Seen { digest: key, chars: 1, failed: false, unfinished: false };
         let results = (0..10).map(|m| (digest(&format!("{n}.{m}")), seen)).collect();
         let changes = Changes { run: Some((key, run)), results, ..Changes::default() };
         store.keep("s", changes).await.unwrap();
@@ -83,7 +83,7 @@ async fn what_was_kept_comes_back_as_it_was() {
         let key = digest(&n.to_string());
         let tail =
             KeptTail { shown: "kt".into(), messages: format!("{{{n}}}"), before: digest("b") };
-        let seen = Seen { digest: digest("seen"), chars: n };
+        let seen = Seen { digest: digest("seen"), chars: n, failed: true, unfinished: false };
         let mut by_tool = BTreeMap::new();
         by_tool.insert(format!("tool {n}"), n);
         let used = Used { calls: n, by_tool, ..Used::default() };

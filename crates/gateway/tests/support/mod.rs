@@ -352,6 +352,7 @@ pub(crate) fn settings(url: &str) -> Settings {
         prices: Prices::default(),
         policies: BTreeMap::new(),
         routes: Vec::new(),
+        shapes: BTreeMap::new(),
         forced_policy: None,
         allow_unmetered: false,
         ledger: None,

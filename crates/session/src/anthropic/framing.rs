@@ -210,7 +210,14 @@ fn read<'f>(event: &Event<'f>) -> Read<'f> {
     let known = !matches!(event, Event::Unknown { .. });
     let mut read = Read { known, ..Read::default() };
     match event {
-        Event::MessageStart(start) => read.head = Some((start.id, start.model)),
+        Event::MessageStart(start) => {
+            read.head = Some((start.id, start.model));
+            let whole = (0..).zip(&start.content).map(|(key, block)| whole(key, &block.kind));
+            read.parts = match start.content.as_slice() {
+                [] => Parts::None,
+                _ => Parts::Many(whole.collect()),
+            };
+        }
         Event::Ping => read.ping = true,
         Event::MessageDelta(_) => read.closing = true,
         Event::MessageStop | Event::Error { .. } => {
@@ -225,18 +232,7 @@ fn read<'f>(event: &Event<'f>) -> Read<'f> {
 
 fn part<'f>(key: u32, event: &Event<'f>) -> Part<'f> {
     let (begins, more) = match event {
-        Event::BlockStart { block, .. } => match block.kind {
-            BlockStartKind::Text { text } => (Some(Begins::Text), More::Text(text)),
-            BlockStartKind::Thinking { thinking, .. } => {
-                (Some(Begins::Thinking), More::Thinking(thinking))
-            }
-            BlockStartKind::ToolUse { id, name, server, .. } => {
-                (Some(Begins::Call { id, name, server }), More::Nothing)
-            }
-            BlockStartKind::Redacted { .. } | BlockStartKind::Other { .. } => {
-                (Some(Begins::Other), More::Nothing)
-            }
-        },
+        Event::BlockStart { block, .. } => begins(&block.kind),
         Event::TextDelta { text, .. } => (None, More::Text(*text)),
         Event::ThinkingDelta { text, .. } => (None, More::Thinking(*text)),
         Event::InputJsonDelta { partial_json, .. } => (None, More::Input(*partial_json)),
@@ -248,7 +244,29 @@ fn part<'f>(key: u32, event: &Event<'f>) -> Part<'f> {
         anew: begins.is_some(),
         more,
         stops: matches!(event, Event::BlockStop { .. }),
+        again: false,
     }
+}
+
+fn begins<'f>(kind: &BlockStartKind<'f>) -> (Option<Begins<'f>>, More<'f>) {
+    match *kind {
+        BlockStartKind::Text { text } => (Some(Begins::Text), More::Text(text)),
+        BlockStartKind::Thinking { thinking, .. } => {
+            (Some(Begins::Thinking), More::Thinking(thinking))
+        }
+        BlockStartKind::ToolUse { id, name, server, .. } => {
+            (Some(Begins::Call { id, name, server }), More::Nothing)
+        }
+        BlockStartKind::Redacted { .. } | BlockStartKind::Other { .. } => {
+            (Some(Begins::Other), More::Nothing)
+        }
+    }
+}
+
+/// A block that stands whole in the message's beginning.
+fn whole<'f>(key: u32, kind: &BlockStartKind<'f>) -> Part<'f> {
+    let (begins, more) = begins(kind);
+    Part { begins, more, stops: true, ..Part::bare(key) }
 }
 
 fn reply(mut message: Message) -> Reply {
@@ -266,6 +284,7 @@ fn reply(mut message: Message) -> Reply {
         tokens: message.usage.tokens,
         billed: message.usage.billed(),
         rest: Rest::Anthropic(Box::new(message)),
+        tagged: None,
     }
 }
 

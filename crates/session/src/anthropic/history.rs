@@ -5,19 +5,20 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use softland_core::{
-    Call, Digest, Facts, Finished, Here, Place, Step, Stop, Text, ToolResult, Transcript, User,
-    UserText, identity, lines, tables,
-};
-use softland_wire::anthropic::{
-    BlockKind, Content, Request, RequestBlock, RequestMessage, ResultContent, Role,
-    ToolResult as WireResult,
+    Addition, Call, Digest, Facts, Finished, Here, Place, Step, Stop, Text, ToolResult, Transcript,
+    User, UserText, identity, lines, tables,
 };
 use softland_wire::json::{Span, Str};
+use softland_wire::request::{
+    Block as RequestBlock, BlockKind, Content, Message as RequestMessage, Request, ResultContent,
+    Role, ToolResult as WireResult,
+};
 use softland_wire::{Api, Splice};
 
 use super::rewrite;
 use crate::outline::Outline;
 use crate::remembered::{KeptTail, Remembered, Seen, place_of};
+use crate::tags::{self, Reader, TagCall, Waiting};
 
 /// Bytes of a result's text that are looked at for exit codes, at each end.
 const EDGE: usize = 400;
@@ -39,6 +40,9 @@ pub(crate) struct Fold<'a> {
     newest: Option<(&'a RequestMessage<'a>, Said<'a>)>,
     /// Where it stands.
     pub(crate) here: Option<Here>,
+    /// Where calls are written as text: how they are read, and those that wait for results.
+    reader: Option<Reader>,
+    waiting: Waiting,
 }
 
 impl<'a> Fold<'a> {
@@ -48,6 +52,7 @@ impl<'a> Fold<'a> {
         request: &'a Request<'a>,
         transcript: Transcript,
         remembered: Option<Remembered<'a>>,
+        reader: Option<Reader>,
     ) -> Self {
         let list = &request.messages.list;
         // What a client puts behind its user's message as the system's changes nothing of that.
@@ -56,7 +61,17 @@ impl<'a> Fold<'a> {
         let fresh = remembered.as_ref().map(|_| Vec::new());
         let Remembered { tails, results, carried, named } = remembered.unwrap_or_default();
         let (api, splice) = (request.api, Splice::new());
-        let mut fold = Self { api, transcript, splice, results, fresh, newest: None, here: None };
+        let mut fold = Self {
+            api,
+            transcript,
+            splice,
+            results,
+            fresh,
+            newest: None,
+            here: None,
+            reader,
+            waiting: Waiting::default(),
+        };
         if let Some(used) = carried {
             fold.transcript.carry(used);
         }
@@ -66,17 +81,19 @@ impl<'a> Fold<'a> {
         for message in list.iter().take(open.unwrap_or(list.len())) {
             match message.role {
                 Role::User => {
-                    fold.user(message, &Said::by(message), None);
+                    let said = fold.said(message);
+                    fold.user(message, &said, None);
                 }
                 Role::Assistant => {
-                    fold.repair(request, message, &tails);
-                    assistant(request, message, &mut fold.transcript);
+                    let written = fold.written(message);
+                    fold.repair(request, message, &written, &tails);
+                    assistant(request, message, &written, &mut fold.transcript);
                 }
                 Role::System | Role::Other => {}
             }
         }
         if let Some(message) = open.and_then(|at| list.get(at)) {
-            let said = Said::by(message);
+            let said = fold.said(message);
             let place = fold.transcript.place();
             fold.here = Some(said.with(&fold.results, place, |user| fold.transcript.here(user)));
             fold.newest = Some((message, said));
@@ -90,6 +107,23 @@ impl<'a> Fold<'a> {
         newest.map(|(message, said)| self.user(message, &said, Some(facts))).unwrap_or_default()
     }
 
+    /// A user's message, with what answers calls that were written as text.
+    fn said(&mut self, message: &RequestMessage<'a>) -> Said<'a> {
+        let mut said = Said::by(message);
+        if let Some(reader) = self.reader.as_ref().filter(|_| !self.waiting.is_empty()) {
+            said.give(reader.take(&mut self.waiting, &said.texts));
+        }
+        said
+    }
+
+    /// The calls of a turn that are written as text; they wait for the next message.
+    fn written(&mut self, message: &RequestMessage<'a>) -> Vec<TagCall> {
+        let Some(reader) = &self.reader else { return Vec::new() };
+        let calls = reader.calls(message);
+        self.waiting.wait(&calls);
+        calls
+    }
+
     fn user(
         &mut self,
         message: &RequestMessage<'_>,
@@ -99,19 +133,20 @@ impl<'a> Fold<'a> {
         let place = self.transcript.place();
         let (transcript, known) = (&mut self.transcript, &*self.results);
         let mut fresh = self.fresh.as_mut();
-        let step = said.with(known, place, |user| {
+        let mut step = said.with(known, place, |user| {
             for result in user.results.iter().filter(|result| !result.cleared) {
                 let Some(fresh) = &mut fresh else { break };
-                let (place, ToolResult { digest, chars, .. }) =
+                let (place, ToolResult { digest, chars, failed, unfinished, .. }) =
                     (place_of(place, result.id), *result);
                 if !known.contains_key(&place) {
-                    fresh.push((place, Seen { digest, chars }));
+                    fresh.push((place, Seen { digest, chars, failed, unfinished }));
                 }
             }
             transcript.user(user, facts)
         });
+        step.additions = said.one_line(step.additions);
         if self.transcript.run().is_some_and(|run| !run.policy().observes()) {
-            add_lines(&mut self.splice, self.api, message, &step);
+            add_lines(&mut self.splice, self.api, message, said, &step);
         }
         step
     }
@@ -122,16 +157,22 @@ impl<'a> Fold<'a> {
         &mut self,
         request: &Request<'_>,
         message: &RequestMessage<'_>,
+        written: &[TagCall],
         tails: &BTreeMap<Digest, KeptTail>,
     ) {
         if tails.is_empty() {
             return;
         }
-        let Content::Blocks { blocks, .. } = &message.content else { return };
+        let blocks = match &message.content {
+            Content::Blocks { blocks, .. } => blocks.as_slice(),
+            Content::Text(..) if written.is_empty() => return,
+            Content::Text(..) => &[],
+        };
         let first = blocks.iter().find_map(|block| match &block.kind {
             BlockKind::ToolUse { id, server: false, .. } => Some(id.unescape()),
             _ => None,
         });
+        let first = written.first().map(|call| Cow::Borrowed(call.id.as_str())).or(first);
         let place = first.map(|id| place_of(self.transcript.place(), &id));
         let Some(tail) = place.and_then(|place| tails.get(&place)) else { return };
         let observes = self.transcript.run().is_some_and(|run| run.policy().observes());
@@ -180,14 +221,22 @@ fn letter(kind: &BlockKind<'_>) -> u8 {
     }
 }
 
-fn add_lines(splice: &mut Splice, api: Api, message: &RequestMessage<'_>, step: &Step) {
+fn add_lines(
+    splice: &mut Splice,
+    api: Api,
+    message: &RequestMessage<'_>,
+    said: &Said<'_>,
+    step: &Step,
+) {
     for addition in &step.additions {
         match addition.place {
-            Place::End => splice.append_to_message(api, message, &addition.text),
-            Place::Result(index) => {
+            Place::Result(index) if !said.is_written(index) => {
                 if let Some(block) = results(message).nth(index) {
                     splice.append_to_result(api, block, &addition.text);
                 }
+            }
+            Place::End | Place::Result(_) => {
+                splice.append_to_message(api, message, &addition.text);
             }
         }
     }
@@ -211,6 +260,8 @@ struct Said<'a> {
     results: Vec<(Cow<'a, str>, ToolResult<'static>)>,
     texts: Vec<Cow<'a, str>>,
     media: bool,
+    /// How many of the results, the last ones, are written as text.
+    written: usize,
 }
 
 impl<'a> Said<'a> {
@@ -234,6 +285,40 @@ impl<'a> Said<'a> {
         said
     }
 
+    /// Takes what answers calls that were written as text.
+    fn give(&mut self, given: tags::Given) {
+        let lined = self.texts.last().is_some_and(|text| lines::ends_in_line(text));
+        self.written = given.results.len();
+        for (at, (id, text)) in given.results.into_iter().enumerate() {
+            let mut read = ResultRead::default();
+            tags::with_str(&text, |text| read.text(text));
+            let lined = lined && at + 1 == self.written;
+            self.results.push((Cow::Owned(id), ToolResult { lined, ..read.facts() }));
+        }
+        if self.written > 0 {
+            self.texts = given.beside.into_iter().map(Cow::Owned).collect();
+        }
+    }
+
+    /// Whether a result is written as text.
+    fn is_written(&self, index: usize) -> bool {
+        self.written > 0 && index + self.written >= self.results.len()
+    }
+
+    /// Results that are written as text have one line among them, at the end of their message.
+    fn one_line(&self, additions: Vec<Addition>) -> Vec<Addition> {
+        if self.written == 0 {
+            return additions;
+        }
+        let written = |addition: &Addition| match addition.place {
+            Place::End => false,
+            Place::Result(index) => self.is_written(index),
+        };
+        let (among, mut others): (Vec<_>, Vec<_>) = additions.into_iter().partition(written);
+        others.extend(tags::most_important(among));
+        others
+    }
+
     /// The message in the core's words.
     fn with<R>(
         &self,
@@ -250,8 +335,8 @@ impl<'a> Said<'a> {
                     id,
                     digest: seen.map_or(result.digest, |seen| seen.digest),
                     chars: seen.map_or(result.chars, |seen| seen.chars),
-                    failed: result.failed,
-                    unfinished: result.unfinished,
+                    failed: result.failed || seen.is_some_and(|seen| seen.failed),
+                    unfinished: result.unfinished || seen.is_some_and(|seen| seen.unfinished),
                     cleared: result.cleared && seen.is_none(),
                     lined: result.lined,
                 }
@@ -279,15 +364,7 @@ fn result_facts(result: &WireResult<'_>) -> ToolResult<'static> {
             }
         }
     }
-    ToolResult {
-        id: "",
-        digest: read.digest.unwrap_or(Digest::EMPTY),
-        chars: read.chars,
-        failed: result.is_error || read.failed,
-        unfinished: read.unfinished,
-        cleared: read.cleared,
-        lined: read.lined,
-    }
+    ToolResult { failed: result.is_error || read.failed, ..read.facts() }
 }
 
 #[derive(Default)]
@@ -303,6 +380,18 @@ struct ResultRead {
 impl ResultRead {
     fn so_far(&self) -> Digest {
         self.digest.unwrap_or(Digest::EMPTY)
+    }
+
+    fn facts(&self) -> ToolResult<'static> {
+        ToolResult {
+            id: "",
+            digest: self.so_far(),
+            chars: self.chars,
+            failed: self.failed,
+            unfinished: self.unfinished,
+            cleared: self.cleared,
+            lined: self.lined,
+        }
     }
 
     fn text(&mut self, text: Str<'_>) {
@@ -354,7 +443,12 @@ fn edges_failed(text: Str<'_>) -> bool {
     tables::exit_failed(&edges).unwrap_or(false)
 }
 
-fn assistant(request: &Request<'_>, message: &RequestMessage<'_>, transcript: &mut Transcript) {
+fn assistant(
+    request: &Request<'_>,
+    message: &RequestMessage<'_>,
+    written: &[TagCall],
+    transcript: &mut Transcript,
+) {
     let mut texts = TextRead::default();
     let mut named = Vec::new();
     let mut hidden = false;
@@ -380,10 +474,9 @@ fn assistant(request: &Request<'_>, message: &RequestMessage<'_>, transcript: &m
             }
         }
     }
-    let calls = named
-        .iter()
-        .map(|(id, name, input, server)| Call { id, name, input, server: *server })
-        .collect();
+    let named =
+        named.iter().map(|(id, name, input, server)| Call { id, name, input, server: *server });
+    let calls = written.iter().map(TagCall::call).chain(named).collect();
     transcript.model(&Finished {
         text: texts.finish(),
         calls,

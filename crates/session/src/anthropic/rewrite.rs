@@ -1,8 +1,12 @@
 //! Edits of messages that stand in a history already.
 
-use softland_wire::anthropic::{BlockKind, Content, Request, RequestBlock, RequestMessage};
 use softland_wire::json::Span;
+use softland_wire::request::{
+    Block as RequestBlock, BlockKind, Content, Message as RequestMessage, Request,
+};
 use softland_wire::{Api, Splice};
+
+use crate::responses::without_id;
 
 /// Closes a history that ends in the model's turn, for a text behind it.
 pub(crate) fn close_history(splice: &mut Splice, request: &Request<'_>) {
@@ -18,7 +22,7 @@ pub(crate) fn close_history(splice: &mut Splice, request: &Request<'_>) {
         }
         _ => true,
     };
-    if !keep_blocks(request.api, splice, request.text, message, keeps)
+    if !keep_blocks(request.api, splice, request.text, message, keeps, false)
         && let Some(before) = before.last()
     {
         splice.replace(Span::new(before.span.end, message.span.end), Vec::new());
@@ -38,19 +42,21 @@ pub(crate) fn without_thinking(api: Api, messages: &str) -> Option<String> {
         let speaks = |block: &RequestBlock<'_>| {
             !matches!(block.kind, BlockKind::Thinking | BlockKind::RedactedThinking)
         };
-        keep_blocks(api, &mut splice, request.text, message, speaks);
+        keep_blocks(api, &mut splice, request.text, message, speaks, true);
     }
     let edited = String::from_utf8(splice.apply(body.as_bytes()).ok()?).ok()?;
     Some(edited.strip_prefix(head)?.strip_suffix("]}")?.to_owned())
 }
 
-/// Leaves the other blocks of a message out; false, and no edit, where none would be left.
+/// Leaves the other blocks of a message out; false, and no edit, where none would be left. Without
+/// the reasoning that it came with, an item's own id may not go back: `bare`.
 fn keep_blocks(
     api: Api,
     splice: &mut Splice,
     text: &str,
     message: &RequestMessage<'_>,
     keeps: impl FnMut(&RequestBlock<'_>) -> bool,
+    bare: bool,
 ) -> bool {
     let Content::Blocks { span, blocks } = &message.content else { return true };
     let mut keeps = keeps;
@@ -66,6 +72,10 @@ fn keep_blocks(
     match api {
         Api::Anthropic => splice.replace(*span, format!("[{}]", kept.join(","))),
         // Items stand in the input itself.
+        Api::Responses if bare => {
+            let kept: Vec<_> = kept.iter().map(|item| without_id(item)).collect();
+            splice.replace(*span, kept.join(","));
+        }
         Api::Responses => splice.replace(*span, kept.join(",")),
         // A message has one reasoning and no list of blocks.
         Api::Chat => {}

@@ -5,7 +5,7 @@ use softland_wire::chat;
 
 use crate::reply::{Block, Seen};
 
-use super::{CALLS, REASONING, REFUSAL, TEXT};
+use super::{CALLS, REASONING, REFUSAL, TEXT, details};
 
 /// One block of a response.
 #[derive(Clone, Debug)]
@@ -78,7 +78,8 @@ pub(super) fn message(blocks: &[Block]) -> chat::Message {
                 if let Some(more) = content {
                     message.reasoning_content.get_or_insert_default().push_str(more);
                 }
-                message.reasoning_details.extend(details.iter().cloned());
+                let details = details::behind(&message.reasoning_details, details);
+                message.reasoning_details.extend(details);
             }
             ChatBlock::Text(text) => {
                 if !message.text.is_empty() {

@@ -2,7 +2,7 @@
 
 use softland_core::models::capability::Nudge;
 use softland_core::{Because, Rung, Tail};
-use softland_wire::anthropic::Request;
+use softland_wire::request::Request;
 
 use super::{Exchange, plan};
 use crate::anthropic::rewrite;
@@ -28,18 +28,18 @@ impl Exchange {
                 self.tail.extend(tail::refusal(self.relay.framing(), &reply, because))
             }
             Tail::ToolRefuse => {
-                let calls: Vec<_> = reply::calls(&reply.blocks).map(|(call, _)| call).collect();
+                let calls: Vec<_> = reply.calls_in(&reply.blocks).map(|(call, _)| call).collect();
                 let admissions = self.run.admit(&calls);
                 self.tail.extend(tail::tool_refusal(self.relay.framing(), &reply, &admissions));
                 plan::tell_rung(Rung::Refuse, self.ladder.tool_refused(), out);
             }
             Tail::Nudge(because) => self.nudge(&reply, because, out),
             Tail::Continue => {
-                self.pieces.push_str(&reply::text(&reply.kept(false)));
+                self.pieces.push_str(&reply.kept_words());
                 self.tail.extend(tail::go_on(self.relay.framing(), &reply));
             }
             Tail::Resume => {
-                self.pieces.push_str(&reply::text(&reply.blocks));
+                self.pieces.push_str(&reply.words());
                 let blocks = reply.kept(false);
                 if !blocks.is_empty() {
                     let closed = reply::closed(blocks.clone());

@@ -6,7 +6,7 @@ use softland_core::{
     Admission, Because, Class, Digest, Ended, Facts, Limit, Next, Outcome, Pinned, Reason, Role,
     Rung, Signal, SignalKind, Used,
 };
-use softland_wire::anthropic::Request;
+use softland_wire::request::Request;
 use softland_wire::{Api, Tokens};
 
 use super::Exchange;
@@ -18,6 +18,7 @@ use crate::out::{Event, Intervention, Out};
 use crate::outline::Outline;
 use crate::remembered::{KeptTail, Seen, place_of};
 use crate::reply::{self, Reply};
+use crate::tags;
 
 /// A call that is the client's to run, or to answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +33,9 @@ pub struct Pending {
     pub complete: bool,
     /// Whether it runs, or why it does not.
     pub admission: Admission,
+    /// Of a call that is written as text: what the model is told in place of a result, where it
+    /// cannot be run although it was admitted. It counts all the same.
+    pub unfit: Option<String>,
 }
 
 /// What an exchange came to.
@@ -105,7 +109,7 @@ pub(super) fn finish(
         done.shown = shown(exchange, None, bare, &done);
     } else if let Some(reply) = reply {
         take_turn(exchange, &reply, class, &mut done);
-        done.tail = kept_tail(exchange, &done);
+        done.tail = kept_tail(exchange, &reply, &done);
         done.shown = shown(exchange, Some(&reply), bare, &done);
         exchange.relay.close(&reply, exchange.shown_output, &exchange.billed, out);
     } else {
@@ -163,28 +167,32 @@ fn take_turn(exchange: &Exchange, reply: &Reply, class: Option<Class>, done: &mu
     if done.ended.is_some() {
         done.answer = Some(match class {
             Some(Class::Answer) => answer_input(exchange, reply),
-            _ => exchange.pieces.clone() + &reply::text(&blocks),
+            _ => exchange.pieces.clone() + &reply.words_of(&blocks),
         });
     }
-    let calls: Vec<_> = reply::calls(&blocks).collect();
+    let unfit = reply.tagged.iter().flat_map(|tagged| &tagged.calls).map(|call| call.unfit.clone());
+    let unfit = unfit.chain(std::iter::repeat(None));
+    let calls: Vec<_> = reply.calls_in(&blocks).collect();
     let bare: Vec<_> = calls.iter().map(|(call, _)| *call).collect();
     let admissions = exchange.run.admit(&bare);
     done.calls = calls
         .iter()
         .zip(admissions)
-        .filter(|((call, _), _)| !call.server)
-        .map(|((call, complete), admission)| Pending {
+        .zip(unfit)
+        .filter(|(((call, _), _), _)| !call.server)
+        .map(|(((call, complete), admission), unfit)| Pending {
             id: call.id.to_owned(),
             name: call.name.to_owned(),
             input: call.input.to_owned(),
             complete: *complete,
             admission,
+            unfit,
         })
         .collect();
 }
 
 /// What the calls of this turn stand behind and the client never saw.
-fn kept_tail(exchange: &Exchange, done: &Done) -> Option<(Digest, KeptTail)> {
+fn kept_tail(exchange: &Exchange, reply: &Reply, done: &Done) -> Option<(Digest, KeptTail)> {
     let first = done.calls.iter().find(|call| {
         !matches!(call.admission, Admission::Refused(_) | Admission::ToolRefused(_))
     })?;
@@ -203,13 +211,18 @@ fn kept_tail(exchange: &Exchange, done: &Done) -> Option<(Digest, KeptTail)> {
     let shown = exchange.relay.shown_before();
     // It was scanned when the exchange began.
     let before = Outline::of(&Request::of(exchange.api, &exchange.body).ok()?).here;
-    Some((place_of(exchange.here?.place, &first.id), KeptTail { shown, messages, before }))
+    // What is written as text has no id that the client could send back.
+    let id = match reply.written() {
+        0 => first.id.clone(),
+        _ => tags::id_of(None, 0),
+    };
+    Some((place_of(exchange.here?.place, &id), KeptTail { shown, messages, before }))
 }
 
 /// The answer tool's input: its one text member, or the whole.
 fn answer_input(exchange: &Exchange, reply: &Reply) -> String {
     let tool = exchange.answer_tool.as_deref();
-    let call = reply::calls(&reply.blocks).find(|(call, _)| Some(call.name) == tool);
+    let call = reply.calls_in(&reply.blocks).find(|(call, _)| Some(call.name) == tool);
     call.map(|(call, _)| only_text(call.input).unwrap_or_else(|| call.input.to_owned()))
         .unwrap_or_default()
 }
@@ -230,12 +243,15 @@ fn only_text(input: &str) -> Option<String> {
 }
 
 fn answer_locally(exchange: &mut Exchange, reply: Option<&Reply>, done: &mut Done, out: &mut Out) {
-    let said = reply.map(|reply| reply::text(&reply.blocks)).unwrap_or_default();
+    let said = reply.map(Reply::words).unwrap_or_default();
     let said = exchange.pieces.clone() + &said;
     let because = because_of(exchange, done.ended.as_ref());
     // It was scanned when the exchange began.
     let text = match Request::of(exchange.api, &exchange.body) {
-        Ok(request) => local::answer(&request, &exchange.run, because.as_ref(), &said),
+        Ok(request) => {
+            let reader = exchange.reader.as_ref();
+            local::answer(&request, &exchange.run, because.as_ref(), &said, reader)
+        }
         Err(_) => String::from("[This answer is softland's, not the model's.]"),
     };
     let key = exchange.key.unwrap_or(Digest::EMPTY).then(Digest::of(text.as_bytes()));

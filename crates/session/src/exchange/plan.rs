@@ -7,13 +7,14 @@ use softland_core::{
     Admission, Because, Call, Class, Facts, Next, Reason, Role, Run, Rung, Setting, Signal,
     SignalKind, Step, known_answer_tool,
 };
-use softland_wire::anthropic::{BlockKind, Content, Request, ThinkingMode, ToolChoiceKind};
 use softland_wire::json::write_str;
+use softland_wire::request::{BlockKind, Content, Request, ThinkingMode, ToolChoiceKind};
 use softland_wire::{Api, Splice};
 
 use super::Exchange;
 use crate::framing::Asks;
 use crate::out::{Event, Intervention, Out};
+use crate::tags::{Reader, uses_tags};
 
 /// The answer tool that the client forces, by a name that is known for one.
 pub(crate) fn forced_answer(request: &Request<'_>) -> Option<String> {
@@ -37,6 +38,7 @@ pub(super) fn setting(
     capability: &Capability,
     facts: &Facts,
     answer_tool: Option<&str>,
+    reader: Option<&Reader>,
 ) -> Setting {
     let policy = run.policy();
     let declared = |name: &str| {
@@ -57,7 +59,9 @@ pub(super) fn setting(
         client_forces: forces,
         may_none: capability.none,
         refusals_before: used_refusals(run) + facts.tool_refusals,
-        repairs: role == Role::Engine || has_tools(request),
+        repairs: role == Role::Engine
+            || has_tools(request)
+            || reader.is_some_and(|reader| uses_tags(request, &reader.shape.tags)),
         affordable: run.advice(facts).affordable,
     }
 }

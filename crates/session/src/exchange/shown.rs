@@ -3,7 +3,7 @@
 
 use softland_core::{Admission, Role, lines};
 use softland_wire::Api;
-use softland_wire::anthropic::Request;
+use softland_wire::request::Request;
 
 use super::Exchange;
 use super::done::{self, Done};

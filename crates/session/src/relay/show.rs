@@ -1,13 +1,17 @@
 //! The client's side of a relay: which blocks it has, under which index, and how its message ends.
 
+mod written;
+
 use softland_core::{Admission, Call, Text};
 use softland_wire::Tokens;
 use softland_wire::json::Str;
 
 use super::MAX_BLANK;
+use super::tell::{Teller, tell_whole};
 use crate::framing::{Begins, Ending, Framing, More, Part, Placed};
 use crate::out::{Event, Out};
 use crate::reply::{Block, Reply, Seen};
+use crate::tags;
 
 /// How much of what was held is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +33,9 @@ pub(crate) enum Show {
 pub(super) struct Slot {
     state: State,
     call: Option<String>,
+    text: bool,
+    /// How many numbers the provider left out before it.
+    gap: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -49,16 +56,33 @@ impl Slot {
         Self {
             state: State::Blank { frames: Vec::new(), ping: None, text: String::new() },
             call: None,
+            text: true,
+            gap: 0,
         }
     }
 
     pub(super) fn shown() -> Self {
-        Self { state: State::Fresh, call: None }
+        Self { state: State::Fresh, call: None, text: false, gap: 0 }
+    }
+
+    /// Not shown before the verdict.
+    pub(super) fn hidden() -> Self {
+        Self { state: State::Hidden, call: None, text: false, gap: 0 }
+    }
+
+    pub(super) fn is_text(&self) -> bool {
+        self.text
     }
 
     pub(super) fn call(id: String, passes: bool) -> Self {
         let state = if passes { State::Fresh } else { State::Hidden };
-        Self { state, call: Some(id) }
+        Self { state, call: Some(id), text: false, gap: 0 }
+    }
+
+    /// The block with this key, behind so many others.
+    pub(super) fn at(self, key: u32, others: usize) -> Self {
+        let others = u32::try_from(others).unwrap_or(u32::MAX);
+        Self { gap: key.saturating_sub(others), ..self }
     }
 
     /// Keeps a ping in its place among frames that are held: the first one only, since the next
@@ -67,6 +91,21 @@ impl Slot {
         let State::Blank { frames, ping: ping @ None, .. } = &mut self.state else { return false };
         *ping = Some((frames.len(), raw.to_vec()));
         true
+    }
+
+    /// Whether it is a text that was blank, and is so no more with this part.
+    pub(super) fn speaks(&self, part: &Part<'_>) -> bool {
+        let (State::Blank { text, .. }, More::Text(more)) = (&self.state, part.more) else {
+            return false;
+        };
+        let mut text = text.clone();
+        more.push_to(&mut text);
+        !Text::of(&text).is_blank() || text.len() > MAX_BLANK
+    }
+
+    /// Nothing of it is shown before the verdict.
+    pub(super) fn hide(&mut self) {
+        self.state = State::Hidden;
     }
 
     fn is_shown(&self) -> bool {
@@ -87,6 +126,9 @@ impl Slot {
     }
 }
 
+/// Numbers that a provider may leave out.
+const MAX_GAP: u32 = 1 << 16;
+
 /// What the client has been shown.
 #[derive(Debug)]
 pub(super) struct Client {
@@ -96,8 +138,14 @@ pub(super) struct Client {
     started: bool,
     head: (String, String),
     next_index: u32,
+    /// How many numbers of the provider's were left out, as it left them out.
+    gaps: u32,
     /// Whether what was shown differs from the one upstream response.
     changed: bool,
+    /// Whether blank text alone was taken out of it.
+    thinned: bool,
+    /// Whether the response under way has begun.
+    headed: bool,
     responses: u32,
     visible: bool,
     calls: u32,
@@ -110,6 +158,8 @@ pub(super) struct Client {
     /// Parts that came with the end of the response under way.
     pub(super) late: Vec<u8>,
     original: Option<Vec<u8>>,
+    /// Where calls are written as text: tells texts and calls apart for whoever reads along.
+    teller: Option<Teller>,
 }
 
 impl Client {
@@ -120,7 +170,10 @@ impl Client {
             started: false,
             head: (String::new(), String::new()),
             next_index: 0,
+            gaps: 0,
             changed: false,
+            thinned: false,
+            headed: false,
             responses: 0,
             visible: false,
             calls: 0,
@@ -129,12 +182,14 @@ impl Client {
             before: 0,
             late: Vec::new(),
             original: None,
+            teller: None,
         }
     }
 
     /// The next response begins.
     pub(super) fn mark(&mut self) {
         self.before = self.blocks.len();
+        self.headed = false;
     }
 
     /// The kinds of the blocks shown before it, as letters (`KeptTail::shown`).
@@ -151,14 +206,16 @@ impl Client {
     }
 
     pub(super) fn is_stuck(&self) -> bool {
-        self.streams && (self.calls > 0 || self.open.is_some_and(|(_, text)| !text))
+        let written = self.teller.as_ref().is_some_and(Teller::has_called);
+        self.streams && (self.calls > 0 || written || self.open.is_some_and(|(_, text)| !text))
     }
 
     /// Ends a text that was cut, so that something can follow it.
     pub(super) fn end_block(&mut self, out: &mut Out) {
         if let Some((index, _)) = self.open.take() {
             self.changed = true;
-            out.events.push(Event::BlockStop { index });
+            let index_told = self.told(index);
+            out.events.push(Event::BlockStop { index: index_told });
             if self.streams {
                 self.framing.write_stop(index, &mut out.bytes);
             }
@@ -186,6 +243,10 @@ impl Client {
 
     /// A response begins with an event that says more than that; whether it is the first one.
     pub(super) fn begun(&mut self, id: Str<'_>, model: Str<'_>) -> bool {
+        if self.headed {
+            return false;
+        }
+        self.headed = true;
         self.responses += 1;
         if self.started {
             self.changed = true;
@@ -196,9 +257,28 @@ impl Client {
         true
     }
 
+    /// Whether a beginning is a second one of a response that is all there is: the provider's own.
+    pub(super) fn begins_again(&self) -> bool {
+        self.headed && self.responses <= 1
+    }
+
     /// The same where the event itself is not for the client, or not yet.
     pub(super) fn head_alone(&mut self, id: Str<'_>, model: Str<'_>, out: &mut Out) {
-        if self.begun(id, model) && self.streams {
+        if self.begun(id, model) {
+            self.write_head(out);
+        }
+    }
+
+    /// What a beginning holds is not shown with it; `first`: the client needs one nevertheless.
+    pub(super) fn hides(&mut self, first: bool, out: &mut Out) {
+        self.changed = true;
+        if first {
+            self.write_head(out);
+        }
+    }
+
+    fn write_head(&mut self, out: &mut Out) {
+        if self.streams {
             let reply = self.framing.own(Tokens::default());
             self.framing.write_head(&self.head.0, &self.head.1, &reply, &mut out.bytes);
         }
@@ -209,21 +289,6 @@ impl Client {
         out.bytes.append(&mut self.late);
     }
 
-    /// Shows what is blank, where that is legal.
-    pub(super) fn keep_blanks(&mut self, slots: &mut [Slot], out: &mut Out) {
-        if !self.framing.keeps_blank() {
-            return;
-        }
-        for slot in slots {
-            if let State::Blank { frames, text, .. } = &mut slot.state
-                && !frames.is_empty()
-            {
-                let (frames, text) = (std::mem::take(frames), std::mem::take(text));
-                self.unveil(slot, frames, None, text, out);
-            }
-        }
-    }
-
     /// Ends blocks of a stream that does not say where they end.
     pub(super) fn end_unmarked(&mut self, slots: &[Slot], out: &mut Out) {
         if self.framing.marks_ends() {
@@ -231,8 +296,12 @@ impl Client {
         }
         self.open = None;
         if !out.quiet {
-            let shown = slots.iter().filter_map(Slot::index);
-            out.events.extend(shown.map(|index| Event::BlockStop { index }));
+            let untold = |slot: &&Slot| self.teller.is_none() || !slot.text;
+            let shown: Vec<_> = slots.iter().filter(untold).filter_map(Slot::index).collect();
+            for index in shown {
+                let index = self.told(index);
+                out.events.push(Event::BlockStop { index });
+            }
         }
     }
 
@@ -246,7 +315,7 @@ impl Client {
                 self.tell(slot.call.as_deref(), index, part, out);
             }
             State::Fresh => {
-                let index = self.take_index();
+                let index = self.take_index(slot.gap);
                 slot.state = State::Shown(index);
                 self.write(&[Placed { part, index }], raw, out);
                 self.tell(slot.call.as_deref(), index, part, out);
@@ -263,7 +332,7 @@ impl Client {
                             self.pass(ping, out);
                         }
                         slot.state = State::Hidden;
-                        self.changed = true;
+                        self.thinned = true;
                     }
                     return;
                 }
@@ -271,6 +340,19 @@ impl Client {
                 let (frames, text) = (std::mem::take(frames), std::mem::take(text));
                 self.unveil(slot, frames, ping, text, out);
             }
+        }
+    }
+
+    /// Shows what is held of a text that is blank no more with this part.
+    pub(super) fn speaks(&mut self, slot: &mut Slot, part: &Part<'_>, out: &mut Out) {
+        if !slot.speaks(part) {
+            return;
+        }
+        if let State::Blank { frames, ping, text } = &mut slot.state {
+            let (frames, ping) = (std::mem::take(frames), ping.take());
+            let text = std::mem::take(text);
+            self.unveil(slot, frames, ping, text, out);
+            self.visible = true;
         }
     }
 
@@ -283,7 +365,7 @@ impl Client {
         text: String,
         out: &mut Out,
     ) {
-        let index = self.take_index();
+        let index = self.take_index(slot.gap);
         slot.state = State::Shown(index);
         self.visible |= !Text::of(&text).is_blank();
         self.open = Some((index, true));
@@ -293,11 +375,20 @@ impl Client {
             }
             self.write(&[Placed { part: &Part::bare(*key), index }], frame, out);
         }
-        out.events.push(Event::TextStart);
-        out.events.push(Event::TextDelta(text));
+        if self.teller.is_none() {
+            out.events.push(Event::TextStart);
+            if !text.is_empty() {
+                out.events.push(Event::TextDelta(text));
+            }
+        }
     }
 
-    fn take_index(&mut self) -> u32 {
+    /// The next index; of the first response, with the numbers that its provider left out.
+    fn take_index(&mut self, gap: u32) -> u32 {
+        if self.responses <= 1 && self.framing.numbers_blocks() && gap <= MAX_GAP {
+            self.next_index += gap.saturating_sub(self.gaps);
+            self.gaps = self.gaps.max(gap);
+        }
         let index = self.next_index;
         self.next_index += 1;
         index
@@ -313,15 +404,17 @@ impl Client {
     /// The event for whoever watches.
     fn tell(&mut self, call: Option<&str>, index: u32, part: &Part<'_>, out: &mut Out) {
         if part.begins.is_some() {
-            self.open = Some((index, false));
+            self.open = Some((index, matches!(part.begins, Some(Begins::Text))));
         }
         if let Some(Begins::Call { server: false, .. }) = part.begins {
             self.calls += 1;
         }
+        let of_text = self.open.is_some_and(|(open, text)| open == index && text);
         if part.stops {
             self.open = None;
         }
-        if out.quiet {
+        // What stands in a text is told as it is taken apart.
+        if out.quiet || (of_text && self.teller.is_some()) {
             return;
         }
         let id = || call.unwrap_or_default().to_owned();
@@ -345,6 +438,7 @@ impl Client {
             More::Thinking(_) | More::Nothing => {}
         }
         if part.stops {
+            let index = self.told(index);
             out.events.push(Event::BlockStop { index });
         }
     }
@@ -361,6 +455,8 @@ impl Client {
         if self.head.0.is_empty() {
             self.head = (reply.id.clone(), reply.model.clone());
         }
+        // Calls that are written as text are the first ones, and stand in it.
+        let (written, admissions) = admissions.split_at(reply.written().min(admissions.len()));
         let mut admissions = admissions.iter();
         for (n, block) in reply.blocks.iter().enumerate() {
             let admission = matches!(block.seen(), Seen::Call(..)).then(|| admissions.next());
@@ -370,22 +466,34 @@ impl Client {
                 continue;
             }
             if !passes(block, show, admission.flatten()) {
-                self.changed = true;
+                match block.seen() {
+                    Seen::Text(text) if Text::of(text).is_blank() => self.thinned = true,
+                    _ => self.changed = true,
+                }
                 continue;
             }
             self.emit(block, out);
+            if let Some(tagged) = reply.tagged.as_deref()
+                && matches!(block.seen(), Seen::Text(_))
+            {
+                let shows = |place: usize| tags::shows(show, written.get(place));
+                self.tell_segments(tagged, n, shows, out);
+            }
         }
     }
 
     /// A whole block.
     fn emit(&mut self, block: &Block, out: &mut Out) {
-        let index = self.take_index();
+        let index = self.take_index(0);
         match block.seen() {
             Seen::Text(_) => self.visible = true,
             Seen::Call(Call { server, .. }, _) => self.calls += u32::from(!server),
             Seen::Thinking { .. } | Seen::Result | Seen::Other => {}
         }
-        if !out.quiet {
+        let of_text = matches!(block.seen(), Seen::Text(_));
+        let apart = of_text && self.teller.is_some();
+        if !out.quiet && !apart {
+            let index = self.told(index);
             tell_whole(index, block, out);
         }
         if self.streams {
@@ -404,13 +512,14 @@ impl Client {
         out: &mut Out,
     ) {
         let untouched = !self.changed && self.responses <= 1;
+        let ends_as_it_did = untouched && !(self.thinned && self.framing.ends_with_content());
         match self.original.take() {
-            _ if self.streams && untouched && !closing.is_empty() => {
+            _ if self.streams && ends_as_it_did && !closing.is_empty() => {
                 self.late.clear();
                 self.framing.write_aside(closing, &mut out.bytes);
                 return;
             }
-            Some(body) if !self.streams && untouched => {
+            Some(body) if !self.streams && untouched && !self.thinned => {
                 out.bytes.extend_from_slice(&body);
                 return;
             }
@@ -448,30 +557,12 @@ impl Client {
         if self.streams {
             self.ensure_head(&reply, out);
         }
-        let text = self.framing.text(text);
-        self.emit(&text, out);
+        let block = self.framing.text(text);
+        self.emit(&block, out);
+        self.tell_text(text, out);
+        self.tell_end(out);
         self.close(&reply, used.output, &[], &[], out);
     }
-}
-
-/// The events for whoever watches.
-fn tell_whole(index: u32, block: &Block, out: &mut Out) {
-    match block.seen() {
-        Seen::Text(text) => {
-            out.events.extend([Event::TextStart, Event::TextDelta(text.to_owned())]);
-        }
-        Seen::Thinking { text: Some(thinking), .. } => {
-            out.events.push(Event::ThinkingStart);
-            out.events.push(Event::ThinkingDelta(thinking.to_owned()));
-        }
-        Seen::Call(Call { id, name, input, .. }, _) => {
-            out.events.push(Event::ToolStart { id: id.to_owned(), name: name.to_owned() });
-            let (id, partial_json) = (id.to_owned(), input.to_owned());
-            out.events.push(Event::ToolInputDelta { id, partial_json });
-        }
-        Seen::Thinking { text: None, .. } | Seen::Result | Seen::Other => {}
-    }
-    out.events.push(Event::BlockStop { index });
 }
 
 fn passes(block: &Block, show: Show, admission: Option<&Admission>) -> bool {

@@ -66,14 +66,25 @@ impl ResponsesBlock {
     pub(crate) fn set_call_id(&mut self, own: impl FnOnce(&str) -> String) {
         let Seen::Call(call, _) = self.seen() else { return };
         let new = own(call.id);
-        match &mut self.item.kind {
-            OutputKind::Call { call_id, .. } | OutputKind::Other { call_id, .. }
-                if !call_id.is_empty() && *call_id != new =>
-            {
-                self.item.raw = with_text(&self.item.raw, "call_id", Some(&new));
-                *call_id = new;
-            }
-            _ => {}
+        let call_id = match &mut self.item.kind {
+            OutputKind::Call { call_id, .. } => call_id,
+            // Without one it is known by the item's id.
+            OutputKind::Other { call_id, .. } if !call_id.is_empty() => call_id,
+            _ => return,
+        };
+        if *call_id != new {
+            self.item.raw = with_text(&self.item.raw, "call_id", Some(&new));
+            *call_id = new;
+        }
+    }
+
+    /// Gives a message another text.
+    pub(crate) fn set_text(&mut self, new: &str) {
+        if let OutputKind::Message { text, refusal, .. } = &mut self.item.kind {
+            new.clone_into(text);
+            *refusal = None;
+            let raw = respond::text_item(&self.item.id, new);
+            self.item.raw = String::from_utf8(raw).unwrap_or_default();
         }
     }
 
@@ -172,6 +183,11 @@ pub(super) fn answers(blocks: &[Block]) -> BTreeMap<String, Answered> {
 pub(super) fn own_id(response: &str, index: u32) -> String {
     let key = Digest::of(response.as_bytes()).then(Digest::of(&index.to_be_bytes()));
     format!("msg_softland_{key}")
+}
+
+/// An item without an id of its own.
+pub(crate) fn without_id(item: &str) -> String {
+    with_text(item, "id", None)
 }
 
 /// An object with a member that is a text changed, or without it.

@@ -16,6 +16,8 @@ pub(super) struct Numbers {
     irregular: bool,
     /// The responses after the first one are numbered anew, whatever they have.
     again: bool,
+    /// Events may be written later than they are read.
+    delayed: bool,
 }
 
 impl Numbers {
@@ -24,6 +26,11 @@ impl Numbers {
         self.again |= self.next.is_some();
         self.read = None;
         self.irregular = false;
+    }
+
+    /// From now on events may be written when others have been read behind them.
+    pub(super) fn delay(&mut self) {
+        self.delayed = true;
     }
 
     /// An event was read, for the first time.
@@ -43,7 +50,7 @@ impl Numbers {
     /// Appends one received event, under another index if one is given.
     pub(super) fn write(&mut self, raw: &[u8], index: Option<u32>, out: &mut Vec<u8>) {
         let keeps = self.irregular && !self.again;
-        let newest = self.next == self.read && !self.again;
+        let newest = self.next == self.read && !self.again && !self.delayed;
         let number = match self.read {
             None if index.is_none() => {
                 out.extend_from_slice(raw);

@@ -6,7 +6,7 @@
 //!
 //! ```json
 //! {"about": "what went wrong", "meets": ["rung ask"],
-//!  "model": "claude-opus-5", "rules_of": "the listed id an unlisted model has the rules of",
+//!  "api": "chat or responses, where it is not Anthropic's", "model": "claude-opus-5", "rules_of": "the listed id an unlisted model has the rules of",
 //!  "client": {"thinking": true, "whole": true, "answer_tool": true, "cache": true, "shape": 1,
 //!             "piece_bytes": 7, "vain": {"2": 1}, "lost": [4], "unbound": true, "restyles": true,
 //!             "reorders": true, "forgets": true, "notes": true, "emptied": 3, "expires": {"1": 5},
@@ -25,6 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 use softland_session::core::policy::Policy;
+use softland_session::wire::Api;
 use softland_sim::{Fault, Part, Stop, Turn};
 
 /// One case.
@@ -34,6 +35,8 @@ pub(crate) struct Case {
     pub(crate) about: String,
     /// What a driver must note of it, or it is no longer the case that it was.
     pub(crate) meets: Vec<String>,
+    /// The protocol that client and provider speak.
+    pub(crate) api: Api,
     /// The model's id.
     pub(crate) model: String,
     /// The listed model whose rules it has, where no table lists it.
@@ -91,6 +94,8 @@ pub(crate) enum Move {
     Clear,
 }
 
+const APIS: [(&str, Api); 2] = [("chat", Api::Chat), ("responses", Api::Responses)];
+
 const MOVES: [(&str, Move); 3] =
     [("rewind", Move::Rewind), ("compact", Move::Compact), ("clear", Move::Clear)];
 
@@ -111,11 +116,6 @@ impl Case {
         self.rules_of.as_deref().unwrap_or(&self.model)
     }
 
-    /// What the simulator calls the unlisted model, if it is one.
-    pub(crate) fn aliases(&self) -> Vec<(String, String)> {
-        self.rules_of.iter().map(|listed| (self.model.clone(), listed.clone())).collect()
-    }
-
     /// The same case with ids as a provider gives them: a gateway passes ids on as they are, and a
     /// client with two calls of one id in its history is refused whatever a gateway does.
     pub(crate) fn with_own_ids(mut self) -> Self {
@@ -131,6 +131,8 @@ impl Case {
         let mut case = Map::new();
         put(&mut case, "about", json!(self.about), self.about.is_empty());
         put(&mut case, "meets", json!(self.meets), self.meets.is_empty());
+        let api = APIS.iter().find(|(_, api)| *api == self.api).map(|(name, _)| *name);
+        put(&mut case, "api", json!(api), api.is_none());
         case.insert("model".to_owned(), json!(self.model));
         put(&mut case, "rules_of", json!(self.rules_of), self.rules_of.is_none());
         put(&mut case, "client", self.manner.to_json(), self.manner == Manner::default());
@@ -163,6 +165,7 @@ impl Case {
             about: case.text("about")?.unwrap_or_default(),
             meets: case
                 .list("meets", |item| item.as_str().map(str::to_owned).ok_or_else(|| not(item)))?,
+            api: case.text("api")?.map_or(Ok(Api::Anthropic), |name| api_named(&name))?,
             model: case.text("model")?.ok_or("a case has a `model`")?,
             rules_of: case.text("rules_of")?,
             manner: Manner::from_json(&case.take("client").unwrap_or_else(|| json!({})))?,
@@ -372,6 +375,11 @@ fn part_from_json(value: &Value) -> Result<Part, String> {
         return Err(not(value));
     };
     part.done(read)
+}
+
+fn api_named(name: &str) -> Result<Api, String> {
+    let known = APIS.iter().find(|(known, _)| *known == name);
+    known.map(|(_, api)| *api).ok_or_else(|| format!("no api `{name}`"))
 }
 
 fn put(fields: &mut Map<String, Value>, key: &str, value: Value, usual: bool) {

@@ -11,21 +11,21 @@ use softland_core::{
 };
 use softland_session::{Context, Event, Exchange, Intervention, Opened, Out, Outline, Step};
 use softland_sim::{Binding, Body, Config, Piece, Request, Scenario, Sim};
-use softland_wire::anthropic;
+use softland_wire::{Api, request};
 
 use super::case::{Ask, Case, Manner, Move};
 use super::history::{History, reorder};
-use super::hostile::{self, TOOLS};
+use super::hostile;
 use super::prefix::{Prefixes, messages, text_of};
-use super::reading;
 use super::store::Store;
+use super::{native, openai, reading};
 
 pub(crate) struct Client {
     pub(crate) sim: Sim,
     pub(crate) policy: Policy,
     pub(crate) seen: BTreeSet<String>,
     pub(crate) history: History,
-    model: String,
+    case: Case,
     manner: Manner,
     head: Value,
     store: Store,
@@ -33,6 +33,8 @@ pub(crate) struct Client {
     /// Whether the store was lost, and whether results were cleared that it knew.
     pub(crate) emptied: bool,
     pub(crate) blind: bool,
+    /// A stream of the request under way was cut, perhaps behind its `finish_reason`.
+    unended: bool,
     /// Requests of the client so far.
     requests: u64,
     now: u64,
@@ -45,7 +47,10 @@ pub(crate) struct Reply {
     pub(crate) upstream: Vec<Vec<u8>>,
     /// The rungs of the requests that the provider refused, and why.
     pub(crate) refused: Vec<(Option<Rung>, String)>,
+    api: Api,
     pub(crate) content: Vec<Value>,
+    /// The same as it goes back into the history of OpenAI's protocols.
+    items: Vec<Value>,
     pub(crate) stop: String,
     pub(crate) whole: bool,
     pub(crate) outcome: Option<Outcome>,
@@ -61,7 +66,7 @@ impl std::fmt::Debug for Reply {
         writeln!(f, "{:?}, {}, whole: {}", self.outcome, self.stop, self.whole)?;
         writeln!(f, "content: {}", Value::Array(self.content.clone()))?;
         for body in &self.upstream {
-            writeln!(f, "upstream: {}", text_of(messages(body)))?;
+            writeln!(f, "upstream: {}", text_of(messages(self.api, body)))?;
         }
         Ok(())
     }
@@ -80,38 +85,28 @@ impl Client {
         let manner = case.manner.clone();
         let mut config = Config::new(Scenario::Scripted(case.turns.clone()));
         config.piece_bytes = manner.piece_bytes;
-        config.aliases = case.aliases();
+        config.aliases = native::aliases(case);
         if manner.unbound {
             config.binding = Binding::Never;
         }
-        let tool = |name: &&str| json!({"name": name, "input_schema": {"type": "object"}});
-        let mut tools: Vec<Value> = TOOLS.iter().map(tool).collect();
-        if manner.answer_tool {
-            tools.push(tool(&"respond"));
-        }
-        let mut head = json!({
-            "model": case.model, "max_tokens": 8000, "tools": tools, "stream": !manner.whole
-        });
-        // The client knows its model, whoever else does.
-        let rules = softland_core::models::capability(None, case.rules());
-        if manner.thinking && rules.thinking_adaptive {
-            head["thinking"] = json!({"type": "adaptive", "display": "summarized"});
-        }
-        if manner.cache {
-            head["cache_control"] = json!({"type": "ephemeral"});
-        }
+        let known = native::known(case);
         Self {
             sim: Sim::new(config),
             policy: Policy::default(),
             seen: BTreeSet::new(),
-            history: History::new(&manner, rules.mid_system),
-            model: case.model.clone(),
+            history: History::new(
+                case.api,
+                &manner,
+                known.mid_system || case.api != Api::Anthropic,
+            ),
+            case: case.clone(),
             manner,
-            head,
+            head: native::head(case),
             store: Store::default(),
-            prefixes: Prefixes::default(),
+            prefixes: Prefixes::new(case.api),
             emptied: false,
             blind: false,
+            unended: false,
             requests: 0,
             now: 0,
         }
@@ -134,10 +129,10 @@ impl Client {
                 return;
             }
         };
-        let ended = self.history.messages.last().is_some_and(|last| last["role"] == "assistant");
+        let ended = self.history.messages.last().is_some_and(native::is_models);
         if self.manner.forgets && ended {
             self.history.forget();
-            if self.history.clear(0) {
+            if self.history.clear(false) {
                 self.seen.insert("cleared".to_owned());
             }
             self.prefixes.forget(!self.emptied);
@@ -168,7 +163,7 @@ impl Client {
         self.store = Store::default();
         self.emptied = true;
         self.history.unpin(&self.policy);
-        self.prefixes = Prefixes::default();
+        self.prefixes = Prefixes::new(self.case.api);
         self.seen.insert("emptied".to_owned());
     }
 
@@ -180,7 +175,8 @@ impl Client {
         let mut body = self.head.to_string();
         body.pop();
         let messages = Value::Array(self.history.written());
-        format!(r#"{body},"messages":{messages}}}"#).into_bytes()
+        let member = native::member(self.case.api);
+        format!(r#"{body},"{member}":{messages}}}"#).into_bytes()
     }
 
     fn facts(&mut self, refusals: u64) -> Facts {
@@ -204,9 +200,12 @@ impl Client {
     pub(crate) fn turn(&mut self) -> Reply {
         self.blind |= self.emptied && self.history.is_cleared();
         let sent = self.body();
-        let request = anthropic::Request::scan(&sent).unwrap();
+        let api = self.case.api;
+        let request = request::Request::of(api, &sent).unwrap();
         let outline = Outline::of(&request);
-        let mut context = Context::new(Role::Gateway, self.policy.clone(), None, &self.model);
+        let (provider, model) = native::names(&self.case);
+        let mut context = Context::new(Role::Gateway, self.policy.clone(), provider, model);
+        context.api = api;
         context.records = self.store.records();
         let remembered = self.store.remembered(&outline);
         let opened = Opened::fold(&request, sent.clone().into(), context, remembered);
@@ -218,6 +217,7 @@ impl Client {
         let used = exchange.run().used();
         let used = (used.calls, used.result_chars);
         let mut upstream: Vec<Vec<u8>> = Vec::new();
+        self.unended = false;
         let mut refused = Vec::new();
         let done = loop {
             match exchange.step() {
@@ -226,10 +226,11 @@ impl Client {
                     let rung = exchange.rung();
                     let first = upstream.is_empty();
                     upstream.push(body.to_vec());
-                    if self.post(&mut exchange, &body, first, &mut out) == 400 {
-                        let why = self.sim.stats().refusals.back().unwrap().message.clone();
-                        refused.push((rung, why));
-                    }
+                    let before = self.sim.stats().refusals.len();
+                    self.post(&mut exchange, &body, first, &mut out);
+                    // A 400 of Groq's may be the model's fault, and is no refusal.
+                    let refusals = self.sim.stats().refusals;
+                    refused.extend(refusals.iter().skip(before).map(|r| (rung, r.message.clone())));
                 }
             }
         };
@@ -241,9 +242,15 @@ impl Client {
         if out.bytes.windows(13).any(|part| part == b"event: error\n") {
             self.seen.insert("error told".to_owned());
         }
-        let reading::Response { content, stop, whole, calls } =
-            reading::read(&out.bytes, !self.manner.whole);
+        if super::seeds::tells() {
+            println!("{}", String::from_utf8_lossy(&out.bytes));
+        }
+        let reading::Response { content, stop, whole, calls, items } =
+            openai::read(api, &out.bytes, !self.manner.whole);
+        let ends = api != Api::Chat || self.manner.whole || out.bytes.ends_with(openai::DONE);
         let outcome = done.ended.as_ref().map(|ended| ended.outcome);
+        let failed = outcome == Some(Outcome::Failed);
+        assert!(ends || failed || !whole || self.unended, "what ends says so");
         let at_limit = done.ended.as_ref().is_some_and(|ended| ended.limit.is_some());
         self.requests += 1;
         Reply {
@@ -251,7 +258,9 @@ impl Client {
             governed: governed.to_vec(),
             upstream,
             refused,
+            api,
             content,
+            items,
             stop,
             whole,
             outcome,
@@ -261,19 +270,22 @@ impl Client {
         }
     }
 
-    /// Sends one request and feeds the exchange with what comes back; returns the status.
-    fn post(&mut self, exchange: &mut Exchange, body: &[u8], first: bool, out: &mut Out) -> u16 {
+    /// Sends one request and feeds the exchange with what comes back.
+    fn post(&mut self, exchange: &mut Exchange, body: &[u8], first: bool, out: &mut Out) {
         self.now += 1000;
-        let headers = [("x-api-key", "any"), ("anthropic-version", "2023-06-01")]
-            .map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let request = Request { method: "POST", path: "/v1/messages", headers: &headers, body };
+        let api = self.case.api;
+        let (path, headers) = (native::path(api), native::headers(api));
+        let request = Request { method: "POST", path, headers: &headers, body };
         let response = self.sim.respond(self.now, &request);
         if response.status != 200 {
             exchange.fail(Failure::Provider, out);
-            return response.status;
+            return;
         }
-        let way = reading::way_of_being_empty(&response.collect().0, !self.manner.whole);
-        self.seen.extend(way.map(str::to_owned));
+        self.unended |= api == Api::Chat && !response.collect().0.ends_with(openai::DONE);
+        if api == Api::Anthropic {
+            let way = reading::way_of_being_empty(&response.collect().0, !self.manner.whole);
+            self.seen.extend(way.map(str::to_owned));
+        }
         // What is only observed has no limit to reach.
         let limited = first && !exchange.run().policy().observes();
         let expires = self.manner.expires.get(&self.requests).filter(|_| limited);
@@ -298,29 +310,37 @@ impl Client {
                 exchange.expire(Because { reason: Reason::Time, used, limit }, out);
             }
         }
-        200
     }
 
     /// Keeps a response in the history, as clients do.
     pub(crate) fn adopt(&mut self, reply: &Reply) {
-        // Who drops thinking has nothing to keep of a turn that is nothing else.
-        let thinks = |block: &Value| block["type"].as_str().unwrap().ends_with("thinking");
-        let thinks = self.manner.forgets && reply.content.iter().all(thinks);
-        if reply.content.is_empty() || thinks {
+        // Who drops thinking has nothing to keep of a turn that is nothing else; and of OpenAI's
+        // protocols none takes it back alone.
+        let drops = self.manner.forgets || self.case.api != Api::Anthropic;
+        if reply.content.is_empty() || (drops && reply.content.iter().all(thinks)) {
             return;
         }
         let mut content = reply.content.clone();
-        if self.manner.reorders && reorder(&mut content) {
+        if self.manner.reorders && self.case.api == Api::Anthropic && reorder(&mut content) {
             self.seen.insert("reordered".to_owned());
         }
         self.prefixes.adopted();
-        self.history.messages.push(json!({"role": "assistant", "content": content}));
+        let turn = match self.case.api {
+            Api::Anthropic => vec![json!({"role": "assistant", "content": content})],
+            Api::Chat => reply.items.clone(),
+            Api::Responses => {
+                // The API takes no reasoning back that nothing follows, though its model's end.
+                let mut items = reply.items.clone();
+                let last = items.iter().rposition(|item| item["type"] != "reasoning");
+                items.truncate(last.map_or(0, |last| last + 1));
+                items
+            }
+        };
+        self.history.messages.extend(turn);
         if reply.outcome.is_some() && !reply.calls.is_empty() {
             // The answer came as a tool's call: it is taken, and told so.
-            let told = reply.calls.iter().map(|(id, ..)| {
-                json!({"type": "tool_result", "tool_use_id": id, "content": "Delivered."})
-            });
-            self.history.results(told.collect());
+            let told = reply.calls.iter().map(|(id, ..)| (id.clone(), json!("Delivered."), false));
+            self.history.results(native::results(self.case.api, told.collect()));
             let thanks = json!({"role": "assistant", "content": "It is delivered."});
             self.history.messages.push(thanks);
         }
@@ -328,20 +348,22 @@ impl Client {
 
     /// Runs the calls.
     pub(crate) fn run_tools(&mut self, reply: &Reply) {
-        let results = reply.calls.iter().enumerate().map(|(n, (id, name, input))| {
+        let api = self.case.api;
+        let answers = reply.calls.iter().enumerate().map(|(n, (id, name, input))| {
             let (text, failed) = hostile::tool_result(name, &input.to_string(), n as u64 * 7 + 1);
-            let mut result = json!({"type": "tool_result", "tool_use_id": id, "is_error": failed});
-            let part = |text: &str| json!({"type": "text", "text": text});
-            result["content"] = match self.manner.shape {
-                0 if text.is_empty() => json!([]),
-                0 => json!([part(&text)]),
+            let part = |text: &str| native::part(api, text);
+            // A Claude takes no blank text, whoever serves it.
+            let claude = api == Api::Chat && self.case.rules().contains("claude");
+            let text = if claude && text.is_empty() { "(nothing)".to_owned() } else { text };
+            let content = match self.manner.shape {
+                0 if text.is_empty() && api == Api::Anthropic => json!([]),
+                0 if !text.is_empty() => json!([part(&text)]),
                 1 if !text.is_empty() => json!([part("one"), part(&text)]),
                 _ => json!(text),
             };
-            result
+            (id.clone(), content, failed)
         });
-        let results = results.collect();
-        self.history.results(results);
+        self.history.results(native::results(api, answers.collect()));
     }
 
     fn note(&mut self, out: &Out, ended: Option<&softland_core::Ended>) {
@@ -366,4 +388,10 @@ impl Client {
             }
         }
     }
+}
+
+/// Whether a block is thinking.
+fn thinks(block: &Value) -> bool {
+    let kind = block["type"].as_str().unwrap();
+    kind == "reasoning" || kind.ends_with("thinking")
 }

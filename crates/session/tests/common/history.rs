@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 use softland_core::policy::Policy;
 
 use super::case::{Manner, Move};
+use super::native;
+use softland_wire::Api;
 
 /// What clients write in the place of a result.
 const CLEARED: &str = "[Old tool result content cleared]";
@@ -17,6 +19,7 @@ const SUMMARY: &str = "This session is being continued from a previous conversat
 const REMINDER: &str = "<system-reminder>";
 
 pub(crate) struct History {
+    api: Api,
     pub(crate) messages: Vec<Value>,
     pub(crate) runs: Vec<RunStart>,
     /// Characters of each result at first sight.
@@ -39,10 +42,10 @@ pub(crate) struct RunStart {
 }
 
 impl History {
-    pub(crate) fn new(manner: &Manner, mid_system: bool) -> Self {
+    pub(crate) fn new(api: Api, manner: &Manner, mid_system: bool) -> Self {
         let (messages, runs, chars) = (Vec::new(), Vec::new(), BTreeMap::new());
         let (restyles, notes) = (manner.restyles, manner.notes && mid_system);
-        Self { messages, runs, chars, summaries: 0, restyles, notes }
+        Self { api, messages, runs, chars, summaries: 0, restyles, notes }
     }
 
     /// The run under way.
@@ -57,7 +60,7 @@ impl History {
             message["content"].as_str().is_some_and(|text| text.starts_with(REMINDER))
         };
         let last = self.messages.iter().rev().find(|message| !reminds(message));
-        if last.is_none_or(|message| message["role"] == "assistant") {
+        if last.is_none_or(native::is_models) {
             let (policy, carried) = (policy.clone(), (0, 0));
             self.runs.push(RunStart { at, policy, asked_at: now, carried });
         }
@@ -83,7 +86,7 @@ impl History {
         match made {
             Move::Rewind => self.rewind(),
             Move::Compact => {
-                let (calls, chars) = self.used(1);
+                let (calls, chars) = self.used(true);
                 let at = self.run().asked_at;
                 self.summaries += 1;
                 let summary = format!("{SUMMARY} {calls} calls ({}).", self.summaries);
@@ -92,15 +95,18 @@ impl History {
                 self.runs = vec![RunStart { at: 0, policy, asked_at: at, carried }];
                 true
             }
-            Move::Clear => self.clear(1),
+            Move::Clear => self.clear(true),
         }
     }
 
     fn rewind(&mut self) -> bool {
         let at = self.runs.last().unwrap().at;
         let older = self.messages.len() - 1;
-        let rounds: Vec<usize> =
-            (at..older).filter(|n| self.messages[*n]["role"] == "user").collect();
+        let ends = |n: &usize| {
+            let (message, next) = (&self.messages[*n], &self.messages[*n + 1]);
+            message["role"] == "user" || (native::is_results(message) && !native::is_results(next))
+        };
+        let rounds: Vec<usize> = (at..older).filter(ends).collect();
         let Some(to) = rounds.get(rounds.len() / 2) else { return false };
         self.messages.truncate(to + 1);
         true
@@ -108,26 +114,52 @@ impl History {
 
     /// Whether a result in it is cleared.
     pub(crate) fn is_cleared(&self) -> bool {
-        self.blocks(0, "tool_result").any(|block| block["content"] == CLEARED)
+        let mut results = self.messages.iter().flat_map(native::results_of);
+        results.any(|(_, content)| content == CLEARED)
     }
 
-    /// Clears every result but those of the newest messages.
-    pub(crate) fn clear(&mut self, newest: usize) -> bool {
+    /// Clears every result but those of the newest round; of all, if there is no round `kept`.
+    pub(crate) fn clear(&mut self, kept: bool) -> bool {
+        let newest = if kept { self.newest_round() } else { 0 };
         let older = self.messages.len().saturating_sub(newest);
         let mut any = false;
-        for message in &mut self.messages[..older] {
-            let Some(blocks) = message["content"].as_array_mut() else { continue };
-            for block in blocks.iter_mut().filter(|block| block["type"] == "tool_result") {
-                block["content"] = json!(CLEARED);
-                any = true;
-            }
+        for content in self.messages[..older].iter_mut().flat_map(native::results_mut) {
+            *content = json!(CLEARED);
+            any = true;
         }
         any
     }
 
-    /// Drops all thinking so far.
+    /// How many of the last messages hold the newest results, or whatever is newest.
+    fn newest_round(&self) -> usize {
+        let newest = self.messages.iter().rev().take_while(|message| native::is_results(message));
+        newest.count().max(1)
+    }
+
+    /// Drops all thinking so far. DeepSeek's, which is in the open, has to stay.
     pub(crate) fn forget(&mut self) {
+        let items = self.api == Api::Responses;
+        if items {
+            let kept = |n: usize| {
+                let older = self.messages[..n].iter();
+                older.filter(|message| message["type"] != "reasoning").count()
+            };
+            let starts: Vec<usize> = self.runs.iter().map(|run| kept(run.at)).collect();
+            for (run, at) in self.runs.iter_mut().zip(starts) {
+                run.at = at;
+            }
+            self.messages.retain(|message| message["type"] != "reasoning");
+        }
         for message in &mut self.messages {
+            if let Some(members) = message.as_object_mut().filter(|_| self.api != Api::Anthropic) {
+                for key in ["reasoning", "reasoning_details"] {
+                    members.remove(key);
+                }
+                if items {
+                    // The item's own id is nothing without its reasoning.
+                    members.remove("id");
+                }
+            }
             let Some(blocks) = message["content"].as_array_mut() else { continue };
             let speaks = |block: &Value| !block["type"].as_str().unwrap().ends_with("thinking");
             if blocks.iter().any(speaks) {
@@ -146,46 +178,31 @@ impl History {
 
     /// Results come in.
     pub(crate) fn results(&mut self, results: Vec<Value>) {
-        for result in &results {
-            let id = result["tool_use_id"].as_str().unwrap().to_owned();
-            let count = |text: &Value| text.as_str().unwrap_or_default().chars().count() as u64;
-            let parts = result["content"].as_array();
-            let chars = parts.map_or_else(
-                || count(&result["content"]),
-                |parts| parts.iter().map(|part| count(&part["text"])).sum(),
-            );
-            self.chars.insert(id, chars);
+        for (id, content) in results.iter().flat_map(native::results_of) {
+            let chars = native::text_of(content).chars().count() as u64;
+            self.chars.insert(id.to_owned(), chars);
         }
-        self.messages.push(json!({"role": "user", "content": results}));
+        self.messages.extend(results);
     }
 
-    /// Calls of the run, and characters of their results, those of the newest `without` messages
-    /// apart.
-    pub(crate) fn used(&self, without: usize) -> (u64, u64) {
+    /// Calls of the run, and characters of their results; with `older`, without those of the newest
+    /// round.
+    pub(crate) fn used(&self, older: bool) -> (u64, u64) {
         let run = self.runs.last().unwrap();
         let (mut calls, mut chars) = run.carried;
-        let answers = |block: &Value| run.policy.answer_tool.as_deref() == block["name"].as_str();
-        let answered: Vec<&str> = self
-            .blocks(run.at, "tool_use")
-            .filter(|b| answers(b))
-            .map(|b| b["id"].as_str().unwrap())
-            .collect();
-        calls += self.blocks(run.at, "tool_use").filter(|block| !answers(block)).count() as u64;
-        let newest = self.messages.len() - without;
-        let late: Vec<&Value> = self.blocks(newest.max(run.at), "tool_result").collect();
-        for result in self.blocks(run.at, "tool_result").filter(|result| !late.contains(result)) {
-            let id = result["tool_use_id"].as_str().unwrap();
+        let of_run = &self.messages[run.at..];
+        let answers = |name: &str| run.policy.answer_tool.as_deref() == Some(name);
+        let all = || of_run.iter().flat_map(native::calls);
+        let answered: Vec<&str> = all().filter(|(_, name)| answers(name)).map(|c| c.0).collect();
+        calls += all().filter(|(_, name)| !answers(name)).count() as u64;
+        let newest = if older { self.newest_round() } else { 0 };
+        let before = of_run.len().saturating_sub(newest);
+        for (id, _) in of_run[..before].iter().flat_map(native::results_of) {
             if !answered.contains(&id) {
                 chars += self.chars.get(id).copied().unwrap_or(0);
             }
         }
         (calls, chars)
-    }
-
-    fn blocks<'h>(&'h self, from: usize, kind: &'h str) -> impl Iterator<Item = &'h Value> {
-        let messages = self.messages[from..].iter();
-        let blocks = messages.flat_map(|message| message["content"].as_array()).flatten();
-        blocks.filter(move |block| block["type"] == kind)
     }
 
     /// The messages as they are sent now.
@@ -194,13 +211,13 @@ impl History {
         for (n, message) in self.messages.iter().enumerate() {
             let next = self.messages.get(n + 1);
             let mut message = message.clone();
-            if self.restyles && next.is_none() {
-                restyle(&mut message["content"]);
+            if self.restyles && next.is_none() && message["role"] == "user" {
+                restyle(self.api, &mut message["content"]);
             }
-            let user = message["role"] == "user";
+            let told = message["role"] == "user" || native::is_results(&message);
             written.push(message);
-            let fits = next.is_none_or(|next| next["role"] == "assistant");
-            if self.notes && user && fits && n % 3 != 1 {
+            let fits = next.is_none_or(native::is_models);
+            if self.notes && told && fits && n % 3 != 1 {
                 written.push(json!({"role": "system", "content": format!("It is {n} o'clock.")}));
             }
         }
@@ -208,12 +225,14 @@ impl History {
     }
 }
 
-/// A text as a list, with a cache mark on the last block.
-fn restyle(content: &mut Value) {
+/// A text as a list, with Anthropic's cache mark on the last block.
+fn restyle(api: Api, content: &mut Value) {
     if let Some(text) = content.as_str() {
-        *content = json!([{"type": "text", "text": text}]);
+        *content = json!([native::part(api, text)]);
     }
-    if let Some(last) = content.as_array_mut().and_then(|blocks| blocks.last_mut()) {
+    if let Some(last) = content.as_array_mut().and_then(|blocks| blocks.last_mut())
+        && api == Api::Anthropic
+    {
         last["cache_control"] = json!({"type": "ephemeral"});
     }
 }

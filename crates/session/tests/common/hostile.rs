@@ -2,9 +2,10 @@
 //! kind, tools that repeat, change, fail or say nothing.
 
 use softland_session::core::policy::{KEYS, Policy, Value};
+use softland_session::wire::Api;
 use softland_sim::{Fault, Part, Stop, Turn};
 
-use super::case::{Manner, Move};
+use super::case::{Case, Manner, Move};
 
 /// What the thinking of the hostile model says; it must never be in an answer.
 pub(crate) const THOUGHT: &str = "secret-thought";
@@ -20,6 +21,32 @@ pub(crate) const MODELS: &[&str] = &[
     "claude-sonnet-5-5",
     "claude-haiku-4-5",
     "claude-fable-5-1",
+];
+
+/// Models behind Responses, with reasoning and without.
+const RESPONSES_MODELS: &[&str] = &[
+    "openai/gpt-4o",
+    "openai/gpt-5.3-codex",
+    "openai/gpt-5.6-sol",
+    "openai/gpt-6-astra",
+    "openai/o3",
+];
+
+/// Models behind Chat Completions: every dialect that the simulator speaks.
+const CHAT_MODELS: &[&str] = &[
+    "openai/gpt-4o",
+    "openai/gpt-5.6-sol",
+    "openai/o3",
+    "azure/model-router",
+    "deepseek/deepseek-v4-flash",
+    "openrouter/anthropic/claude-haiku-4.5",
+    "openrouter/anthropic/claude-opus-5.5",
+    "openrouter/openai/o4-mini",
+    "openrouter/minimax/minimax-m2",
+    "zai/glm-4.7",
+    "xai/grok-4.3",
+    "groq/llama-3.3-70b-versatile",
+    "anthropic/claude-sonnet-4-5",
 ];
 
 /// A model that no table lists.
@@ -220,6 +247,25 @@ fn wild_part(dice: &mut Dice) -> Part {
 pub(crate) fn model(dice: &mut Dice) -> (String, Option<String>) {
     let listed = dice.pick(MODELS).to_owned();
     if dice.chance(15) { (UNLISTED.to_owned(), Some(listed)) } else { (listed, None) }
+}
+
+/// The same case in another protocol, with a model of another vendor.
+pub(crate) fn posing(api: Api, case: Case, seed: u64) -> Case {
+    let mut case = Case { api, ..case };
+    let models = if api == Api::Chat { CHAT_MODELS } else { RESPONSES_MODELS };
+    // Of these vendors OpenRouter alone has thinking that is not to be read.
+    for turn in &mut case.turns {
+        turn.parts.retain(|part| *part != Part::RedactedThinking);
+    }
+    // An unlisted name does not say that its model wants OpenAI's newer name for the output limit.
+    let strict = |model: &str| model.contains("gpt-5") || model.contains("/o");
+    let models: Vec<_> =
+        models.iter().filter(|model| case.rules_of.is_none() || !strict(model)).collect();
+    let model = (*models[(seed % models.len() as u64) as usize]).to_owned();
+    match case.rules_of {
+        Some(_) => Case { rules_of: Some(model), ..case },
+        None => Case { model, ..case },
+    }
 }
 
 /// A client of any kind.

@@ -10,6 +10,8 @@ pub(crate) mod case;
 pub(crate) mod client;
 pub(crate) mod history;
 pub(crate) mod hostile;
+pub(crate) mod native;
+pub(crate) mod openai;
 pub(crate) mod prefix;
 pub(crate) mod reading;
 pub(crate) mod seeds;

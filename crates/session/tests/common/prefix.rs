@@ -11,10 +11,12 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use softland_session::Done;
-use softland_wire::anthropic::Request;
+use softland_wire::{Api, request::Request};
 
-#[derive(Default)]
+use super::native;
+
 pub(crate) struct Prefixes {
+    api: Api,
     bases: Vec<Base>,
     /// The base that the newest turn will stand behind, if it is adopted.
     adopted: Option<Vec<u8>>,
@@ -33,6 +35,10 @@ struct Base {
 }
 
 impl Prefixes {
+    pub(crate) fn new(api: Api) -> Self {
+        Self { api, bases: Vec::new(), adopted: None, lines: BTreeMap::new() }
+    }
+
     /// The client has edited its history. Without the `store` that knew its results, their lines
     /// may be others, too.
     pub(crate) fn forget(&mut self, store: bool) {
@@ -59,7 +65,8 @@ impl Prefixes {
     ) -> Vec<&'static str> {
         let mut met = Vec::new();
         self.lines(sent, governed);
-        let (sent, governed) = (open(messages(sent)), open(messages(governed)));
+        let list = |body| open(messages(self.api, body));
+        let (sent, governed) = (list(sent), list(governed));
         if let Some(base) = self.bases.last() {
             if sent.starts_with(&base.sent) {
                 assert!(
@@ -78,7 +85,7 @@ impl Prefixes {
         if count(governed) > count(sent) {
             met.push("behind a tail");
         }
-        let last = last.map(|last| open(messages(last)));
+        let last = last.map(|last| open(messages(self.api, last)));
         let goes_on = done.ended.is_none() && !done.calls.is_empty();
         let behind = last.is_some_and(|last| last != governed);
         let tail = done.tail.is_some();
@@ -102,7 +109,7 @@ impl Prefixes {
 
     /// The line of a result stays, whatever the client does to its text.
     fn lines(&mut self, sent: &[u8], governed: &[u8]) {
-        let (before, after) = (results(sent), results(governed));
+        let (before, after) = (results(self.api, sent), results(self.api, governed));
         for (id, text) in &before {
             let line = after[id].strip_prefix(text.as_str()).unwrap().trim_start().to_owned();
             let known = self.lines.entry(id.clone()).or_insert_with(|| line.clone());
@@ -112,8 +119,8 @@ impl Prefixes {
 }
 
 /// The messages of a body.
-pub(crate) fn messages(body: &[u8]) -> &[u8] {
-    let span = Request::scan(body).unwrap().messages.span;
+pub(crate) fn messages(api: Api, body: &[u8]) -> &[u8] {
+    let span = Request::of(api, body).unwrap().messages.span;
     &body[span.start..span.end]
 }
 
@@ -141,23 +148,19 @@ fn plain(open: &[u8]) -> Vec<Value> {
             message["content"] = json!([{"type": "text", "text": text}]);
         }
         for block in message["content"].as_array_mut().into_iter().flatten() {
-            block.as_object_mut().unwrap().remove("cache_control");
+            let block = block.as_object_mut().unwrap();
+            block.remove("cache_control");
+            if block.get("type").is_some_and(|kind| kind == "input_text") {
+                block.insert("type".to_owned(), json!("text"));
+            }
         }
     }
     messages
 }
 
 /// The text of every result, by the id of its call.
-fn results(body: &[u8]) -> BTreeMap<String, String> {
-    let list = list(open(messages(body)));
-    let blocks = list.iter().filter_map(|message| message["content"].as_array()).flatten();
-    blocks
-        .filter(|block| block["type"] == "tool_result")
-        .map(|block| {
-            let parts = block["content"].as_array().into_iter().flatten();
-            let parts: String = parts.filter_map(|part| part["text"].as_str()).collect();
-            let text = block["content"].as_str().map_or(parts, str::to_owned);
-            (block["tool_use_id"].as_str().unwrap().to_owned(), text)
-        })
-        .collect()
+fn results(api: Api, body: &[u8]) -> BTreeMap<String, String> {
+    let list = list(open(messages(api, body)));
+    let results = list.iter().flat_map(native::results_of);
+    results.map(|(id, content)| (id.to_owned(), native::text_of(content))).collect()
 }

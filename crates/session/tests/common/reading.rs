@@ -11,6 +11,8 @@ pub(crate) struct Response {
     pub(crate) whole: bool,
     /// Id, name and input of each call.
     pub(crate) calls: Vec<(String, String, Value)>,
+    /// What goes back into the history, where the content does not stand for it.
+    pub(crate) items: Vec<Value>,
 }
 
 /// Reads a response.

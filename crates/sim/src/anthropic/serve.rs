@@ -20,6 +20,7 @@ use crate::request::Request;
 use crate::scenario::{Scenario, human_at, pose};
 use crate::sim::{Binding, Config, MAX_BODY, State};
 use crate::stats::Charge;
+use crate::tagged::Tagged;
 use crate::turn::{Fault, Stop, Turn};
 use crate::usage::Usage;
 use std::borrow::Cow;
@@ -195,8 +196,12 @@ fn turn_of(job: &Job<'_>, prompt: &Prompt<'_>, state: &mut State) -> Turn {
         return Turn::default();
     }
     let history = history::read(prompt);
+    let head: Vec<&str> = prompt.system.iter().map(|block| block.text).collect();
+    let tagged = Tagged::read(&history, &head);
+    let history = if tagged.is_there() { tagged.apply(history) } else { history };
     let until = human_at(&history.turns).map_or(0, |at| at + 1);
-    state.plays.next(job.scenario, &history, run_key(job.scenario, prompt, until))
+    let key = run_key(job.scenario, prompt, until);
+    tagged.write(state.plays.next(job.scenario, &history, key))
 }
 
 /// Whether the request ends in text behind tool results.

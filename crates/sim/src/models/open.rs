@@ -147,6 +147,13 @@ impl OpenModel {
             && self.reasoning != Reasoning::Never
     }
 
+    /// Takes sampling parameters where the request switches its reasoning off with the effort
+    /// `none`: GPT-5.1 and later (OpenAI's guides to GPT-5.1, 5.2 and 5.4, parameter
+    /// compatibility); for GPT-5.6 and later nothing is said, so they are taken as the same.
+    pub(crate) fn samples_without_reasoning(&self) -> bool {
+        self.is_strict_reasoner() && (self.id.starts_with("gpt-5.") || self.id.starts_with("gpt-6"))
+    }
+
     /// Says refusals in a field of their own; elsewhere they are text.
     pub(crate) fn has_refusals(&self) -> bool {
         self.knows_fields() || self.dialect == Dialect::OpenRouter
@@ -353,6 +360,7 @@ const MODELS: &[OpenModel] = &[
     OpenModel { chat: false, ..row("gpt-5.3-codex", GPT5, [1_750, 175, 1_750, 14_000]) },
     OpenModel { context_window: 1_050_000, ..row("gpt-5.4", GPT5, [2_500, 250, 2_500, 15_000]) },
     row("gpt-5.4-mini", GPT5, [750, 75, 750, 4_500]),
+    row("gpt-5.4-nano", GPT5, [200, 20, 200, 1_250]),
     OpenModel { context_window: 1_000_000, ..row("gpt-5.5", GPT5, [5_000, 500, 5_000, 30_000]) },
     OpenModel {
         aliases: &["gpt-5.6"],

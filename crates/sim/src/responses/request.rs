@@ -115,7 +115,8 @@ impl<'a> Prompt<'a> {
         }
         let allowed =
             |name: &str| self.tools.allowed.as_ref().is_none_or(|names| names.contains(&name));
-        let tools = self.tools.all.iter().filter_map(tool).filter(|t| allowed(t.name)).collect();
+        let tools = self.declared().into_iter().filter_map(tool).filter(|t| allowed(t.name));
+        let tools = tools.collect();
         let (choice, parallel) = (self.tools.choice, self.tools.parallel);
         History { turns, tools, choice, parallel, paused: 0 }
     }
@@ -128,14 +129,34 @@ impl<'a> Prompt<'a> {
     }
 
     fn head_len(&self) -> usize {
-        let system = |item: &&Json| Kind::of(item) == Kind::Message(Role::System);
+        let system =
+            |item: &&Json| Kind::of(item) == Kind::Message(Role::System) || !added(item).is_empty();
         self.items.iter().take_while(system).count()
+    }
+
+    /// The tools of the request: in its field, in items (where Codex has all of them), and those
+    /// in namespaces.
+    fn declared(&self) -> Vec<&'a Json> {
+        let tools = self.tools.all.iter().chain(self.items.iter().flat_map(added));
+        let in_space = |tool: &'a Json| match tool.str_at("type") {
+            Some("namespace") => tool.get("tools").map_or(&[][..], Json::items),
+            _ => std::slice::from_ref(tool),
+        };
+        tools.flat_map(in_space).collect()
     }
 
     /// Whether a tool takes a text instead of JSON.
     pub(super) fn is_custom(&self, name: &str) -> bool {
         let custom = |t: &&Json| t.str_at("type") == Some("custom");
-        self.tools.all.iter().filter(custom).any(|t| t.str_at("name") == Some(name))
+        self.declared().into_iter().filter(custom).any(|t| t.str_at("name") == Some(name))
+    }
+}
+
+/// The tools that an item adds.
+fn added(item: &Json) -> &[Json] {
+    match item.str_at("type") {
+        Some("additional_tools") => item.get("tools").map_or(&[][..], Json::items),
+        _ => &[],
     }
 }
 

@@ -210,6 +210,12 @@ fn limits_and_parameters() {
             "'temperature' does not support 0 with this model. Only the default (1) value",
         ),
         ("default, reasoner", set(NEW, json!({"temperature": 1})), 200, ""),
+        (
+            "temperature, reasoning off",
+            set(NEW, json!({"temperature": 0, "reasoning_effort": "none"})),
+            200,
+            "",
+        ),
         ("stop, reasoner", set(NEW, json!({"stop": "x"})), 400, "'stop' is not supported"),
         ("effort", set(NEW, json!({"reasoning_effort": "low"})), 200, ""),
         ("effort of none", set(OLD, json!({"reasoning_effort": "low"})), 400, "'reasoning_effort'"),

@@ -4,7 +4,7 @@
 use crate::apis::{Api, assistant, events, sim, user};
 use crate::{check, check_with, with};
 use serde_json::{Value, json};
-use softland_sim::{Config, Request, Scenario, Sim, Stop, Turn};
+use softland_sim::{Config, Request, Scenario, Script, Sim, Stop, Turn};
 
 const API: Api = Api::Responses;
 const MODEL: &str = "gpt-4o";
@@ -353,4 +353,43 @@ fn custom_tools_take_texts() {
         Sim::new(Config::new(Scenario::Scripted(vec![Turn::say("no").stopping(Stop::Refusal)])));
     let (_, reply) = API.json(&refused, &hello());
     assert_eq!(reply["output"][0]["content"][0], json!({"type": "refusal", "refusal": "no"}));
+}
+
+#[test]
+fn tools_in_an_item_and_in_namespaces_are_tools() {
+    let text = "[[turn]]\n[[turn.call]]\ntool = \"exec\"\nraw = \"text(1)\"\n\
+                [[turn.call]]\ntool = \"wait\"\n";
+    let script = Scenario::Script(Script::parse("exec.toml", text).unwrap());
+    let sim = Sim::new(Config::new(script));
+    let exec = json!({"type": "custom", "name": "exec", "description": "Runs JavaScript."});
+    let wait = json!({"type": "function", "name": "wait", "parameters": {"type": "object"}});
+    let space = json!({"type": "namespace", "name": "functions", "tools": [exec, wait]});
+    let item = json!({"type": "additional_tools", "role": "developer", "tools": [space]});
+    let mut added = body(vec![item, user("go")]);
+    added.as_object_mut().unwrap().remove("tools");
+    let field = with(body(vec![user("go")]), json!({"tools": [space]}));
+    for (name, body) in [("in an item", added), ("in the field", field)] {
+        let (status, said) = API.json(&sim, &body);
+        assert_eq!(status, 200, "{name}: {said}");
+        let kinds: Vec<_> = said["output"].as_array().unwrap().iter().map(|i| &i["type"]).collect();
+        assert_eq!(kinds, ["custom_tool_call", "function_call"], "{name}");
+        assert_eq!(said["output"][0]["input"], "text(1)", "{name}");
+    }
+}
+
+#[test]
+fn sampling_is_taken_where_reasoning_is_switched_off() {
+    let ask = |model: &str, effort: &str| {
+        let cool = json!({"temperature": 0.5, "reasoning": {"effort": effort}});
+        with(API.body(model, vec![user("hello")]), cool)
+    };
+    let refused = "'temperature' does not support 0.5 with this model.";
+    for (model, effort, status, said) in [
+        ("gpt-5.4-nano", "none", 200, ""),
+        ("gpt-5.4-nano", "low", 400, refused),
+        ("gpt-5-nano", "none", 400, refused),
+        ("o3", "none", 400, refused),
+    ] {
+        check(API, &format!("{model} {effort}"), &ask(model, effort), status, said);
+    }
 }

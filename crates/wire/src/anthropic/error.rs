@@ -9,10 +9,9 @@ mod tests;
 
 use std::fmt;
 
-use crate::json::{Cursor, Error, Kind};
-
-/// Longest message kept, in characters.
-const MESSAGE_LIMIT: usize = 1000;
+use crate::blame::Blame;
+use crate::json::{Cursor, Error, Kind, Str};
+use crate::words::{bounded, garbage};
 
 /// An error answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,17 +52,6 @@ pub enum ErrorKind {
     Overloaded,
     /// Any other type, or, where there is none, the status in words.
     Other(String),
-}
-
-/// Whose fault an error is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Blame {
-    /// The request: it will fail again unless it is changed.
-    Request,
-    /// The key or the account behind it: a person must act.
-    Account,
-    /// The provider, or the way to it: waiting may help.
-    Provider,
 }
 
 impl ApiError {
@@ -211,7 +199,9 @@ impl Body {
         cursor.members(|cursor, member| {
             match &*member.key.unescape() {
                 "error" => body.read_error(cursor)?,
-                "request_id" => body.request_id = short(cursor)?,
+                "request_id" => {
+                    body.request_id = cursor.text_or_skip()?.map(|id| bounded(&id.unescape()))
+                }
                 _ => {}
             }
             Ok::<_, Error>(())
@@ -223,86 +213,17 @@ impl Body {
     /// `error` is an object with type and message; some proxies send a bare string.
     fn read_error(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
         if cursor.peek()? != Kind::Object {
-            self.message = text(cursor)?;
+            self.message = cursor.text_or_skip()?.map(Str::owned);
             return Ok(());
         }
         cursor.members(|cursor, member| {
             match &*member.key.unescape() {
-                "type" => self.kind = text(cursor)?,
-                "message" => self.message = text(cursor)?,
+                "type" => self.kind = cursor.text_or_skip()?.map(Str::owned),
+                "message" => self.message = cursor.text_or_skip()?.map(Str::owned),
                 _ => {}
             }
             Ok::<_, Error>(())
         })?;
         Ok(())
     }
-}
-
-fn text(cursor: &mut Cursor<'_>) -> Result<Option<String>, Error> {
-    Ok(cursor.string_or_skip()?.map(|(text, _)| text.unescape().into_owned()))
-}
-
-fn short(cursor: &mut Cursor<'_>) -> Result<Option<String>, Error> {
-    Ok(text(cursor)?.map(|text| bounded(&text)))
-}
-
-/// What to say of a body that is not the API's JSON: its first words, with any markup left out.
-fn garbage(body: &[u8]) -> String {
-    let readable: String = body
-        .utf8_chunks()
-        .map(|chunk| chunk.valid())
-        .take(16)
-        .collect::<String>()
-        .chars()
-        .take(4 * MESSAGE_LIMIT)
-        .collect();
-    let words = without_tags(&readable);
-    if words.is_empty() {
-        return "the answer has no readable body".to_owned();
-    }
-    let start: String = words.chars().take(200).collect();
-    bounded(&format!("not an answer of the API: {start}"))
-}
-
-/// The text with `<…>` taken out and space collapsed.
-fn without_tags(text: &str) -> String {
-    let mut out = String::new();
-    let mut in_tag = false;
-    for c in text.chars() {
-        match c {
-            '<' => in_tag = true,
-            '>' if in_tag => {
-                in_tag = false;
-                out.push(' ');
-            }
-            _ if in_tag => {}
-            _ => out.push(c),
-        }
-    }
-    out.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// At most [`MESSAGE_LIMIT`] characters, keys masked.
-fn bounded(text: &str) -> String {
-    masked(text).chars().take(MESSAGE_LIMIT).collect()
-}
-
-/// Masks what looks like an API key (`sk-…`): providers quote the key they refuse.
-fn masked(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find("sk-") {
-        let (before, key) = rest.split_at(at);
-        let end = key
-            .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '*' | '.')))
-            .unwrap_or(key.len());
-        let (key, after) = key.split_at(end);
-        out.push_str(before);
-        // Shorter words with these letters, such as "task-based", are no keys.
-        let is_word = before.chars().next_back().is_some_and(char::is_alphanumeric);
-        out.push_str(if key.len() > 8 && !is_word { "sk-[masked]" } else { key });
-        rest = after;
-    }
-    out.push_str(rest);
-    out
 }

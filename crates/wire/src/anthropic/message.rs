@@ -12,14 +12,14 @@ mod tests;
 
 use std::fmt;
 
-pub use assemble::{AssembleError, Assembler, End, Finished};
+pub use assemble::{Assembler, End, Finished};
 pub use block::{Block, Extra};
 
 use super::{
     stream::blocks,
     usage::{Usage, UsageUpdate},
 };
-use crate::json::{self, Cursor, Kind};
+use crate::json::{self, Cursor, Str};
 
 /// A response of the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -149,22 +149,19 @@ impl Message {
 
     fn read_member(&mut self, key: &str, cursor: &mut Cursor<'_>) -> Result<(), json::Error> {
         match key {
-            "id" => self.id = text(cursor)?.unwrap_or_default(),
-            "model" => self.model = text(cursor)?.unwrap_or_default(),
-            "stop_reason" => self.stop = text(cursor)?.map(|name| Stop::named(&name)),
-            "stop_sequence" => self.stop_sequence = text(cursor)?,
+            "id" => self.id = cursor.text_or_skip()?.map(Str::owned).unwrap_or_default(),
+            "model" => self.model = cursor.text_or_skip()?.map(Str::owned).unwrap_or_default(),
+            "stop_reason" => {
+                self.stop = cursor.text_or_skip()?.map(Str::owned).map(|name| Stop::named(&name))
+            }
+            "stop_sequence" => self.stop_sequence = cursor.text_or_skip()?.map(Str::owned),
             "stop_details" => {
-                let present = cursor.peek()? != Kind::Null;
-                let raw = cursor.skip_value()?.of(cursor.text());
-                self.stop_details = present.then(|| raw.to_owned());
+                let details = cursor.skip_unless_null()?;
+                self.stop_details = details.map(|span| span.of(cursor.text()).to_owned());
             }
             "usage" => self.usage.update(&UsageUpdate::read(cursor)?),
             _ => {}
         }
         Ok(())
     }
-}
-
-fn text(cursor: &mut Cursor<'_>) -> Result<Option<String>, json::Error> {
-    Ok(cursor.string_or_skip()?.map(|(text, _)| text.unescape().into_owned()))
 }

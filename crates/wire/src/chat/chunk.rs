@@ -96,9 +96,9 @@ impl<'a> Chunk<'a> {
         flat_error: &mut bool,
     ) -> Result<(), Error> {
         match &*member.key.unescape() {
-            "id" => self.id = text(cursor)?.unwrap_or_default(),
+            "id" => self.id = cursor.text_or_skip()?.unwrap_or_default(),
             "created" => self.created = cursor.uint_or_skip()?,
-            "model" => self.model = text(cursor)?.unwrap_or_default(),
+            "model" => self.model = cursor.text_or_skip()?.unwrap_or_default(),
             "choices" => self.read_choices(cursor)?,
             "usage" => {
                 let usage = Usage::read(cursor)?.map(Box::new);
@@ -107,7 +107,9 @@ impl<'a> Chunk<'a> {
             "x_groq" => self.read_groq(cursor)?,
             "error" => self.error = error(cursor)?,
             // Mistral and vLLM: `{"object":"error","message":…}`.
-            "object" => *flat_error |= text(cursor)?.is_some_and(|object| object == "error"),
+            "object" => {
+                *flat_error |= cursor.text_or_skip()?.is_some_and(|object| object == "error")
+            }
             _ => {}
         }
         Ok(())
@@ -154,10 +156,4 @@ fn error<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Box<StreamError<'a>>>, Er
             Ok(None)
         }
     }
-}
-
-/// A string, or nothing where something else stands.
-#[inline]
-fn text<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, Error> {
-    Ok(cursor.string_or_skip()?.map(|(text, _)| text))
 }

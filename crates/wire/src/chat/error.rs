@@ -8,14 +8,13 @@
 mod body;
 #[cfg(test)]
 mod tests;
-mod words;
 
 use std::fmt;
 
-use words::{bounded, garbage};
-
-use super::{Blame, chunk::StreamError};
+use super::chunk::StreamError;
+use crate::blame::Blame;
 use crate::json::Cursor;
+use crate::words::{bounded, garbage};
 
 /// An error answer.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ mod tests;
 
 use std::{collections::BTreeMap, fmt};
 
-pub use assemble::{AssembleError, Assembler, End, Finished};
+pub use assemble::{Assembler, End, Finished};
 pub use call::{Call, CallKind};
 pub use parts::Part;
 

@@ -11,8 +11,6 @@ mod messages;
 mod tests;
 mod thinking;
 
-use std::fmt;
-
 pub use members::{
     Choice, MaxTokens, ResponseFormat, StreamOptions, Switch, Tool, ToolChoice, ToolKind, Tools,
 };
@@ -22,6 +20,7 @@ pub use messages::{
 pub use thinking::{Asked, Thinking};
 
 use crate::json::{self, Cursor, Kind, Span, Str};
+use crate::request::RequestError;
 
 /// A borrowed view of a Chat Completions request.
 #[derive(Clone, Debug)]
@@ -64,55 +63,6 @@ pub struct Request<'a> {
     pub response_format: Option<ResponseFormat<'a>>,
     /// `messages`
     pub messages: Messages<'a>,
-}
-
-/// Why a body is not a request this module can view.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RequestError {
-    /// Not JSON.
-    Json(json::Error),
-    /// A member that must be there is not.
-    Missing {
-        /// The member's name.
-        member: &'static str,
-    },
-    /// A member has a shape that the API does not know.
-    Shape {
-        /// Which member.
-        member: &'static str,
-        /// What it may be.
-        allowed: &'static str,
-        /// Byte offset of its value in the body.
-        at: usize,
-    },
-}
-
-impl fmt::Display for RequestError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Json(error) => write!(f, "the request body is {error}"),
-            Self::Missing { member } => write!(f, "the request has no `{member}`"),
-            Self::Shape { member, allowed, at } => {
-                write!(f, "`{member}` at byte {at} of the request must be {allowed}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for RequestError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Json(error) => Some(error),
-            Self::Missing { .. } | Self::Shape { .. } => None,
-        }
-    }
-}
-
-impl From<json::Error> for RequestError {
-    fn from(error: json::Error) -> Self {
-        Self::Json(error)
-    }
 }
 
 impl<'a> Request<'a> {
@@ -194,7 +144,7 @@ impl<'a> Found<'a> {
     ) -> Result<(), RequestError> {
         let key = member.span;
         match &*member.key.unescape() {
-            "model" => self.model = text(cursor)?,
+            "model" => self.model = cursor.text_or_skip()?,
             "stream" => self.stream = cursor.bool_or_skip()? == Some(true),
             "stream_options" => self.stream_options = members::stream_options(cursor)?,
             "max_tokens" => self.max_tokens = members::max_tokens(cursor, key)?,
@@ -208,9 +158,9 @@ impl<'a> Found<'a> {
             }
             "tool_choice" => self.tool_choice = members::tool_choice(cursor, key)?,
             "parallel_tool_calls" => self.parallel_tool_calls = members::switch(cursor)?,
-            "user" => self.user = text(cursor)?,
-            "metadata" => self.metadata = members::not_null(cursor)?,
-            "prompt_cache_key" => self.prompt_cache_key = text(cursor)?,
+            "user" => self.user = cursor.text_or_skip()?,
+            "metadata" => self.metadata = cursor.skip_unless_null()?,
+            "prompt_cache_key" => self.prompt_cache_key = cursor.text_or_skip()?,
             "store" => self.store = cursor.bool_or_skip()?,
             "n" => self.n = cursor.uint_or_skip()?,
             "response_format" => self.response_format = members::response_format(cursor)?,
@@ -219,9 +169,4 @@ impl<'a> Found<'a> {
         }
         Ok(())
     }
-}
-
-/// A string, or nothing where something else stands.
-fn text<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, json::Error> {
-    Ok(cursor.string_or_skip()?.map(|(text, _)| text))
 }

@@ -11,10 +11,9 @@ mod tests;
 use std::fmt;
 
 use super::response::Failure;
-use crate::json::{Cursor, Error, Kind};
-
-/// Longest message kept, in characters.
-const MESSAGE_LIMIT: usize = 1000;
+use crate::blame::Blame;
+use crate::json::{Cursor, Error, Kind, Str};
+use crate::words::{bounded, garbage};
 
 /// An error answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,17 +62,6 @@ pub enum ErrorKind {
     Server,
     /// None of these.
     Other,
-}
-
-/// Whose fault an error is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Blame {
-    /// The request: it will fail again unless it is changed.
-    Request,
-    /// The key or the account behind it: a person must act.
-    Account,
-    /// The provider, or the way to it: waiting may help.
-    Provider,
 }
 
 impl ApiError {
@@ -229,15 +217,17 @@ impl Body {
     /// `error` is an object with type, code, param and message; some proxies send a bare string.
     fn read_error(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
         if cursor.peek()? != Kind::Object {
-            self.message = text(cursor)?;
+            self.message = cursor.text_or_skip()?.map(Str::owned);
             return Ok(());
         }
         cursor.members(|cursor, member| {
             match &*member.key.unescape() {
-                "type" => self.type_name = text(cursor)?.unwrap_or_default(),
+                "type" => {
+                    self.type_name = cursor.text_or_skip()?.map(Str::owned).unwrap_or_default()
+                }
                 "code" => self.code = code(cursor)?,
-                "param" => self.param = text(cursor)?.unwrap_or_default(),
-                "message" => self.message = text(cursor)?,
+                "param" => self.param = cursor.text_or_skip()?.map(Str::owned).unwrap_or_default(),
+                "message" => self.message = cursor.text_or_skip()?.map(Str::owned),
                 _ => {}
             }
             Ok::<_, Error>(())
@@ -246,69 +236,10 @@ impl Body {
     }
 }
 
-fn text(cursor: &mut Cursor<'_>) -> Result<Option<String>, Error> {
-    Ok(cursor.string_or_skip()?.map(|(text, _)| text.unescape().into_owned()))
-}
-
 /// A code is a word; some dialects send a number.
 fn code(cursor: &mut Cursor<'_>) -> Result<String, Error> {
     if cursor.peek()? == Kind::Number {
         return Ok(cursor.skip_value()?.of(cursor.text()).to_owned());
     }
-    Ok(text(cursor)?.unwrap_or_default())
-}
-
-/// What to say of a body that is not the API's JSON: its first words, with any markup left out.
-fn garbage(body: &[u8]) -> String {
-    let start = body.get(..body.len().min(4 * MESSAGE_LIMIT)).unwrap_or_default();
-    let readable: String = start.utf8_chunks().map(|chunk| chunk.valid()).collect();
-    let words = without_tags(&readable);
-    if words.is_empty() {
-        return "the answer has no readable body".to_owned();
-    }
-    let start: String = words.chars().take(200).collect();
-    format!("not an answer of the API: {start}")
-}
-
-/// The text with `<…>` taken out and space collapsed.
-fn without_tags(text: &str) -> String {
-    let mut out = String::new();
-    let mut in_tag = false;
-    for c in text.chars() {
-        match c {
-            '<' => in_tag = true,
-            '>' if in_tag => {
-                in_tag = false;
-                out.push(' ');
-            }
-            _ if in_tag => {}
-            _ => out.push(c),
-        }
-    }
-    out.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// At most [`MESSAGE_LIMIT`] characters, keys masked.
-fn bounded(text: &str) -> String {
-    masked(text).chars().take(MESSAGE_LIMIT).collect()
-}
-
-/// Masks what looks like an API key (`sk-…`): providers quote the key they refuse.
-fn masked(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find("sk-") {
-        let (before, key) = rest.split_at(at);
-        let end = key
-            .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '*' | '.')))
-            .unwrap_or(key.len());
-        let (key, after) = key.split_at(end);
-        out.push_str(before);
-        // Shorter words with these letters, such as "task-based", are no keys.
-        let is_word = before.chars().next_back().is_some_and(char::is_alphanumeric);
-        out.push_str(if key.len() > 8 && !is_word { "sk-[masked]" } else { key });
-        rest = after;
-    }
-    out.push_str(rest);
-    out
+    Ok(cursor.text_or_skip()?.map(Str::owned).unwrap_or_default())
 }

@@ -10,14 +10,13 @@ mod members;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-
 pub use items::{Call, Content, Input, Item, ItemKind, Items, Output, Part, Role};
 pub use members::{
     Conversation, Count, Flag, Include, Reasoning, Tool, ToolChoice, ToolChoiceKind, Tools,
 };
 
 use crate::json::{self, Cursor, Kind, Span, Str};
+use crate::request::RequestError;
 
 /// A borrowed view of a Responses request.
 #[derive(Clone, Debug)]
@@ -77,55 +76,6 @@ pub struct Member<'a> {
     pub key: Str<'a>,
     /// The value's span.
     pub value: Span,
-}
-
-/// Why a body is not a request this module can view.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RequestError {
-    /// Not JSON.
-    Json(json::Error),
-    /// A member that must be there is not.
-    Missing {
-        /// The member's name.
-        member: &'static str,
-    },
-    /// A member has a shape that the API does not know.
-    Shape {
-        /// Which member.
-        member: &'static str,
-        /// What it may be.
-        allowed: &'static str,
-        /// Byte offset of its value in the body.
-        at: usize,
-    },
-}
-
-impl fmt::Display for RequestError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Json(error) => write!(f, "the request body is {error}"),
-            Self::Missing { member } => write!(f, "the request has no `{member}`"),
-            Self::Shape { member, allowed, at } => {
-                write!(f, "`{member}` at byte {at} of the request must be {allowed}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for RequestError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Json(error) => Some(error),
-            Self::Missing { .. } | Self::Shape { .. } => None,
-        }
-    }
-}
-
-impl From<json::Error> for RequestError {
-    fn from(error: json::Error) -> Self {
-        Self::Json(error)
-    }
 }
 
 impl<'a> Request<'a> {
@@ -246,7 +196,7 @@ impl<'a> Found<'a> {
         value: Option<Span>,
     ) -> Result<(), RequestError> {
         match name {
-            "model" => self.model = members::text(cursor)?,
+            "model" => self.model = cursor.text_or_skip()?,
             "stream" => self.stream = cursor.bool_or_skip()? == Some(true),
             "background" => self.background = cursor.bool_or_skip()? == Some(true),
             "store" => self.store = cursor.bool_or_skip()?,
@@ -261,8 +211,8 @@ impl<'a> Found<'a> {
             "conversation" => self.conversation = members::conversation(cursor, value)?,
             "metadata" => self.metadata = value,
             "client_metadata" => self.client_metadata = value,
-            "user" => self.user = members::text(cursor)?,
-            "prompt_cache_key" => self.prompt_cache_key = members::text(cursor)?,
+            "user" => self.user = cursor.text_or_skip()?,
+            "prompt_cache_key" => self.prompt_cache_key = cursor.text_or_skip()?,
             "text" => self.text_format = members::text_format(cursor)?,
             _ => {}
         }

@@ -13,7 +13,7 @@ mod tests;
 
 use std::fmt;
 
-pub use assemble::{AssembleError, Assembler, End, Finished};
+pub use assemble::{Assembler, End, Finished};
 pub use item::{OutputItem, OutputKind};
 
 use super::{
@@ -136,7 +136,7 @@ impl Status {
 
 impl Failure {
     pub(super) fn new(error: &StreamError<'_>) -> Self {
-        Self { kind: owned(error.kind), code: owned(error.code), message: owned(error.message) }
+        Self { kind: error.kind.owned(), code: error.code.owned(), message: error.message.owned() }
     }
 }
 
@@ -197,7 +197,7 @@ impl Response {
     fn update(&mut self, found: &Snapshot<'_>) {
         let set = |target: &mut String, text: Str<'_>| {
             if !text.is_empty() {
-                *target = owned(text);
+                *target = text.owned();
             }
         };
         set(&mut self.id, found.id);
@@ -206,7 +206,7 @@ impl Response {
         if let Some(status) = found.status {
             self.status = Some(Status::named(&status.unescape()));
         }
-        self.incomplete_reason = found.incomplete_reason.map(owned);
+        self.incomplete_reason = found.incomplete_reason.map(Str::owned);
         if let Some(error) = &found.error {
             self.error = Some(Failure::new(error));
         }
@@ -245,8 +245,4 @@ fn whole_items(output: &str) -> Vec<OutputItem> {
         Ok::<_, json::Error>(())
     });
     items
-}
-
-fn owned(text: Str<'_>) -> String {
-    text.unescape().into_owned()
 }

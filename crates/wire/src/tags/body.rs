@@ -339,7 +339,12 @@ pub(super) fn next_element(
             Fed::Open { empty: false } => {
                 let (name, content) = (tag.name_at(), Content::Begin);
                 let mut child = Child { opening, name, depth: 1, content };
-                let Part::Child { content, .. } = child.next(view, pos)? else { return None };
+                let found = child.next(view, pos).or_else(|| {
+                    // Text that only begins like JSON, and was cut in it, is text.
+                    *pos = opening.1;
+                    Child { opening, name, depth: 1, content: Content::Text }.next(view, pos)
+                });
+                let Part::Child { content, .. } = found? else { return None };
                 return Some(Element { start, opened: opening.1, closing: content.1 });
             }
             Fed::More | Fed::Not | Fed::Close => *pos = start + 1,

@@ -153,11 +153,12 @@ impl Shaper {
         self.held.len()
     }
 
-    /// Says that the text has ended, whole or cut, and hands out what is left.
+    /// Says that one text of the response has ended and that another one may follow: what is open
+    /// in it ends with it, and what was learnt of the response holds on.
     ///
     /// # Errors
     /// [`ShapeError`], the one that reading ended with.
-    pub fn finish(&mut self, sink: Sink<'_>) -> Result<Summary, ShapeError> {
+    pub fn end_text(&mut self, sink: Sink<'_>) -> Result<(), ShapeError> {
         if !self.ended && self.failed.is_none() {
             let held = mem::take(&mut self.held);
             let view = View { text: &held, base: self.sent };
@@ -165,10 +166,19 @@ impl Shaper {
             if self.failed.is_none() && self.summary.stop.is_none() {
                 self.close(view, sink);
             }
+            self.sent = 0;
+            self.scanner = Scanner::new();
+            self.scanner.marks = self.closed > 0 && !self.summary.echo;
         }
-        if let Some(error) = self.failed {
-            return Err(error);
-        }
+        self.failed.map_or(Ok(()), Err)
+    }
+
+    /// Says that the response has ended, whole or cut, and hands out what is left.
+    ///
+    /// # Errors
+    /// [`ShapeError`], the one that reading ended with.
+    pub fn finish(&mut self, sink: Sink<'_>) -> Result<Summary, ShapeError> {
+        self.end_text(sink)?;
         if !self.ended && self.summary.dropped_bytes > 0 {
             sink(Piece::Trimmed { bytes: self.summary.dropped_bytes });
         }

@@ -2,8 +2,9 @@
 //! crate under test.
 
 use serde_json::{Map, Value, json};
-use softland_wire::anthropic::{
-    Block, BlockKind, Content, Input, Message, Request, RequestBlock, ResultContent, Role,
+use softland_wire::anthropic::{Block, Message};
+use softland_wire::request::{
+    Block as RequestBlock, BlockKind, Content, Input, Request, ResultContent, Role,
 };
 
 /// What a response says.

@@ -1,15 +1,9 @@
 //! Texts to shape: written by hand, one line of thought each, and made by a generator.
 
-/// A small generator, so that the texts are the same everywhere.
-pub(crate) struct Seeded(pub(crate) u64);
+use crate::body::Seeded;
 
 impl Seeded {
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.0 >> 33) as usize % limit.max(1)
-    }
-
-    pub(crate) fn of<'t>(&mut self, all: &[&'t str]) -> &'t str {
+    fn of<'t>(&mut self, all: &[&'t str]) -> &'t str {
         all[self.below(all.len())]
     }
 }

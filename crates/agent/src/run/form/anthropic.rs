@@ -56,8 +56,13 @@ impl Form for Anthropic {
         vec![json!({"role": "user", "content": blocks})]
     }
 
+    /// That a call failed stands beside its text.
+    fn told(&self, answered: &Answered) -> String {
+        answered.text.clone()
+    }
+
     fn results(&self, results: &[Answered], said: &[String]) -> Vec<Value> {
-        let results = results.iter().map(|Answered { id, text, how }| {
+        let results = results.iter().map(|Answered { id, text, how, .. }| {
             let mut result = json!({"type": "tool_result", "tool_use_id": id, "content": text});
             if *how != How::Succeeded {
                 result["is_error"] = Value::Bool(true);

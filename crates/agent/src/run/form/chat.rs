@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 use softland_session::wire::Api;
-use softland_session::wire::anthropic::Request;
 use softland_session::wire::chat::ApiError;
+use softland_session::wire::request::Request;
 
-use super::{Answered, Asks, Form, plain_text};
+use super::{Answered, Asks, Form};
 
 pub(super) struct Chat;
 
@@ -52,7 +52,7 @@ impl Form for Chat {
 
     fn results(&self, results: &[Answered], said: &[String]) -> Vec<Value> {
         let results = results.iter().map(|answered| {
-            let content = plain_text(answered);
+            let content = self.told(answered);
             json!({"role": "tool", "tool_call_id": answered.id, "content": content})
         });
         results.chain(self.question(said)).collect()

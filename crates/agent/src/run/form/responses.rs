@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use softland_session::wire::responses::ApiError;
 
-use super::{Answered, Asks, Form, plain_text};
+use super::{Answered, Asks, Form};
 
 /// The least output limit that the API takes.
 const LEAST_OUTPUT: u64 = 16;
@@ -60,7 +60,7 @@ impl Form for Responses {
 
     fn results(&self, results: &[Answered], said: &[String]) -> Vec<Value> {
         let results = results.iter().map(|answered| {
-            let output = plain_text(answered);
+            let output = self.told(answered);
             json!({"type": "function_call_output", "call_id": answered.id, "output": output})
         });
         results.chain(self.question(said)).collect()

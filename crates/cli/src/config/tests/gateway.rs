@@ -1,3 +1,8 @@
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use softland_gateway::{PartialBlocks, Shape, StopAfter, Tags};
+
 use super::*;
 use crate::config::gateway::Ledger;
 
@@ -30,6 +35,7 @@ policy = "strict"
 model = "*"
 policy = "coding"
 upstream = "local"
+shape = "tags"
 [shape.tags]
 tags = ["use_tool"]
 suppress_tail_after_tools = true
@@ -38,7 +44,7 @@ burst_ms = 300
 max_tools = 4
 drop_repeated_blocks = false
 partial_blocks = "drop"
-keepalive = "15s"
+keepalive = "20s"
 [ledger]
 url = "sqlite:runs/softland.db"
 content = "full"
@@ -65,6 +71,17 @@ fn every_key_of_the_gateway_is_read() {
     assert_eq!(gateway.ledger, Some(Ledger::Sqlite("runs/softland.db".into())));
     assert_eq!(gateway.events.as_deref(), Some(Path::new("softland.ndjson")));
     assert_eq!(config.upstream_names(), ["anthropic", "local", "openai"]);
+    assert_eq!(gateway.routes[1].shape.as_deref(), Some("tags"));
+    let shaping = &gateway.shapes["tags"];
+    let shape = Shape {
+        suppress_tail: true,
+        stop_after: StopAfter::Burst { burst_ms: 300 },
+        max_tools: NonZeroU32::new(4),
+        partial: PartialBlocks::Drop,
+        ..Shape::watch(Tags::new(["use_tool"]).unwrap())
+    };
+    assert_eq!(*shaping.shape, shape);
+    assert_eq!(shaping.keepalive, Duration::from_secs(20));
 }
 
 #[test]
@@ -104,6 +121,8 @@ fn wrong_values_say_where_and_what_is_allowed() {
         ("[shared]\nurl = 'disk:'", "c.toml:2: shared.url: must be \"memory:\""),
         ("[shape.t]\ntags = 'x'", "c.toml:2: shape.t.tags: must be a list of names such as"),
         ("[shape.t]\nburst_ms = -1", "c.toml:2: shape.t.burst_ms: must be a whole number, 0 or"),
+        ("[shape.t]\nkeepalive = '15s'", "c.toml:1: shape.t.tags: is required: a list of names"),
+        ("[shape.t]\ntags = ['a b']", "c.toml:2: shape.t.tags: must be a list of names such as"),
         ("[shape.t]\ntag = 1", "c.toml:2: shape.t.tag: unknown key; did you mean `tags`?"),
         ("[shape.t]\npartial_blocks = 'x'", "must be \"pass\" or \"drop\", got \"x\""),
         ("[shape.t]\nkeepalive = 15", "c.toml:2: shape.t.keepalive: must be a time such as"),
@@ -177,7 +196,6 @@ fn a_key_in_a_foreign_table_is_sent_where_it_belongs() {
 #[test]
 fn what_comes_later_is_refused_by_name_and_unseen() {
     for (text, wanted) in [
-        ("[[route]]\nmodel = 'a'\nshape = 'tags'", "c.toml:3: route.shape: text tags come with a"),
         ("[ledger]\nurl = 'postgres://u:hunter2@x'", "ledger.url: postgres: comes with a later"),
         ("[ledger]\nurl = 'postgresql://u:hunter2@x'", "postgresql: comes with a later version"),
         ("[shared]\nurl = 'redis://:hunter2@x'", "shared.url: redis: comes with a later version"),
@@ -200,6 +218,12 @@ fn what_routes_name_must_be_there() {
             "c.toml:4: route.upstream: no upstream is named `mine`; there are anthropic, openai \
              (others come from [upstream.NAME])"
         ]
+    );
+    let text = "[[route]]\nmodel = 'a'\nshape = 'tags'\n";
+    assert_eq!(
+        problems(text),
+        ["c.toml:3: route.shape: no shape is named `tags`; there is none (others come from \
+          [shape.NAME])"]
     );
     let text = "[[route]]\nmodel = 'a'\npolicy = 'strict'\nupstream = 'openai'\n[policy.strict]\n";
     assert!(Config::parse("c.toml", text).is_ok());

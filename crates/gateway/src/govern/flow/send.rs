@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, Method, StatusCode};
 use softland_session::core::{Failure, Rung};
-use softland_session::wire::anthropic::Request;
+use softland_session::wire::request::Request;
 use softland_session::wire::{Splice, Tokens};
 
 use super::{BROKEN, Flow, Sent, until};

@@ -111,7 +111,10 @@ fn reasoner(body: &Json, model: &OpenModel) -> Checked {
         for key in ["stop", "logprobs", "logit_bias"] {
             ensure(!set(key), || unsupported(key))?;
         }
-        sampling(body)?;
+        let none = body.str_at("reasoning_effort") == Some("none");
+        if !(none && model.samples_without_reasoning()) {
+            sampling(body)?;
+        }
     } else if model.knows_fields() {
         ensure(!set("reasoning_effort"), || unsupported("reasoning_effort"))?;
     }

@@ -67,10 +67,13 @@ pub(super) fn check(body: &Json, model: &OpenModel) -> Checked {
     bounds(body, &[("temperature", 0.0, 2.0), ("top_p", 0.0, 1.0)])?;
     max_tokens(body, model)?;
     integer(body, "max_tool_calls", 1)?;
+    let effort = body.get("reasoning").and_then(|r| r.str_at("effort"));
     if model.is_strict_reasoner() {
-        sampling(body)?;
+        let free = effort == Some("none") && model.samples_without_reasoning();
+        if !free {
+            sampling(body)?;
+        }
     } else if model.knows_fields() {
-        let effort = body.get("reasoning").and_then(|r| r.str_at("effort"));
         ensure(effort.is_none(), || unsupported("reasoning.effort"))?;
     }
     let set = |key: &str| body.get(key).is_some_and(|v| *v != Json::Null);

@@ -1,6 +1,6 @@
 //! Folding the events of a stream into a message.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 use super::{
     Message, Stop,
@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     anthropic::stream::{BlockStart, BlockStartKind, Event, MessageDelta, MessageStart},
+    bound::{AssembleError, Bound},
     json::{Str, write_str},
     tokens::Tokens,
 };
@@ -34,12 +35,9 @@ pub struct Assembler {
     started: bool,
     restarts: u32,
     strays: u32,
-    /// What is held, against `limit`.
-    bytes: usize,
     /// What the model itself has written of it.
     written: usize,
-    limit: usize,
-    failed: Option<AssembleError>,
+    bound: Bound,
 }
 
 /// A block under way.
@@ -81,29 +79,6 @@ pub enum End {
     },
 }
 
-/// Why a stream cannot be folded further. The assembler stays in this state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum AssembleError {
-    /// The message is larger than the limit.
-    TooLarge {
-        /// The limit, in bytes.
-        limit: usize,
-    },
-}
-
-impl fmt::Display for AssembleError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLarge { limit } => {
-                write!(f, "the streamed message is larger than the {limit} bytes allowed")
-            }
-        }
-    }
-}
-
-impl std::error::Error for AssembleError {}
-
 /// What a block costs in memory beside its text, counted against the limit.
 const BLOCK_COST: usize = 256;
 
@@ -119,10 +94,8 @@ impl Assembler {
             started: false,
             restarts: 0,
             strays: 0,
-            bytes: 0,
             written: 0,
-            limit: limit_bytes,
-            failed: None,
+            bound: Bound::new(limit_bytes),
         }
     }
 
@@ -131,10 +104,8 @@ impl Assembler {
     /// # Errors
     /// [`AssembleError`], again at every later call; the message stays as it was before.
     pub fn push(&mut self, event: &Event<'_>) -> Result<(), AssembleError> {
-        if let Some(error) = self.failed {
-            return Err(error);
-        }
-        self.grow(size(event))?;
+        self.bound.check()?;
+        self.bound.grow(size(event))?;
         self.written = self.written.saturating_add(written(event));
         if self.end != End::Cut && !matches!(event, Event::MessageStart(_) | Event::Ping) {
             self.strays += 1;
@@ -188,16 +159,6 @@ impl Assembler {
             restarts: self.restarts,
             strays: self.strays,
         }
-    }
-
-    fn grow(&mut self, bytes: usize) -> Result<(), AssembleError> {
-        self.bytes = self.bytes.saturating_add(bytes);
-        if self.bytes > self.limit {
-            let error = AssembleError::TooLarge { limit: self.limit };
-            self.failed = Some(error);
-            return Err(error);
-        }
-        Ok(())
     }
 
     fn start(&mut self, start: &MessageStart<'_>) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     anthropic::stream::{BlockStart, BlockStartKind},
-    json::{Cursor, Error, Span, write_str},
+    json::{Cursor, Error, Span, is_strict_object, write_str},
 };
 
 /// Members of a block beyond those this crate reads, by name, each value as received: `citations`,
@@ -93,19 +93,19 @@ impl Block {
     pub(super) fn begin(start: &BlockStart<'_>) -> Self {
         match start.kind {
             BlockStartKind::Text { text } => {
-                Self::Text { text: owned(text), extra: extra(start.raw, &["type", "text"]) }
+                Self::Text { text: text.owned(), extra: extra(start.raw, &["type", "text"]) }
             }
             BlockStartKind::Thinking { thinking, signature } => Self::Thinking {
-                thinking: owned(thinking),
-                signature: owned(signature),
+                thinking: thinking.owned(),
+                signature: signature.owned(),
                 extra: extra(start.raw, &["type", "thinking", "signature"]),
             },
             BlockStartKind::Redacted { data } => {
-                Self::Redacted { data: owned(data), extra: extra(start.raw, &["type", "data"]) }
+                Self::Redacted { data: data.owned(), extra: extra(start.raw, &["type", "data"]) }
             }
             BlockStartKind::ToolUse { id, name, input, server } => Self::ToolUse {
-                id: owned(id),
-                name: owned(name),
+                id: id.owned(),
+                name: name.owned(),
                 input: if input.is_empty() { "{}".to_owned() } else { input.to_owned() },
                 complete: false,
                 server,
@@ -113,7 +113,7 @@ impl Block {
                 extra: extra(start.raw, &["type", "id", "name", "input"]),
             },
             BlockStartKind::Other { kind } => {
-                Self::Other { kind: owned(kind), raw: start.raw.to_owned() }
+                Self::Other { kind: kind.owned(), raw: start.raw.to_owned() }
             }
         }
     }
@@ -130,7 +130,7 @@ impl Block {
     pub(super) fn close(&mut self, streamed: &str) {
         if let Self::ToolUse { input, complete, .. } = self {
             stream_input(input, streamed);
-            *complete = is_object(input);
+            *complete = is_strict_object(input);
         }
     }
 }
@@ -142,22 +142,12 @@ pub(super) fn stream_input(input: &mut String, streamed: &str) {
     }
 }
 
-/// Whether `input` is a JSON object to the strictest reader: what a tool is run with is parsed
-/// again, and what goes back is parsed by the API, so this crate's own leniency will not do.
-fn is_object(input: &str) -> bool {
-    serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(input).is_ok()
-}
-
-fn owned(text: crate::json::Str<'_>) -> String {
-    text.unescape().into_owned()
-}
-
 fn type_of(raw: &str) -> String {
     let mut found = String::new();
     each_member(raw, |key, value| {
         if key == "type" {
             let parsed = Cursor::new(value).string();
-            found = parsed.map(|(text, _)| owned(text)).unwrap_or_default();
+            found = parsed.map(|(text, _)| text.owned()).unwrap_or_default();
         }
     });
     found
@@ -212,7 +202,7 @@ fn close_object(out: &mut Vec<u8>, extra: &Extra) {
 
 fn write_input(out: &mut Vec<u8>, input: &str) {
     out.extend_from_slice(br#","input":"#);
-    if is_object(input) {
+    if is_strict_object(input) {
         out.extend_from_slice(input.as_bytes());
     } else {
         out.extend_from_slice(br#"{"INVALID_JSON":"#);

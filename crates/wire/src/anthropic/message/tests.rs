@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::anthropic::Event;
+use crate::anthropic::{AssembleError, Event};
 
 /// Folds events given as JSON.
 fn fold(events: &[Value]) -> Finished {

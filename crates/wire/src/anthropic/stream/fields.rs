@@ -40,15 +40,15 @@ impl<'a> Fields<'a> {
         member: Member<'a>,
     ) -> Result<(), Error> {
         match &*member.key.unescape() {
-            "type" => self.kind = text(cursor)?,
+            "type" => self.kind = cursor.text_or_skip()?,
             "index" => {
-                self.index = cursor.uint_or_skip()?.and_then(|index| u32::try_from(index).ok());
+                self.index = cursor.index_or_skip()?;
             }
-            "delta" => self.delta = object(cursor, delta)?,
-            "content_block" => self.block = object(cursor, block_start)?,
-            "message" => self.message = object(cursor, message_start)?,
+            "delta" => self.delta = cursor.object_or_skip(delta)?,
+            "content_block" => self.block = cursor.object_or_skip(block_start)?,
+            "message" => self.message = cursor.object_or_skip(message_start)?,
             "usage" => self.usage = Some(Box::new(UsageUpdate::read(cursor)?)),
-            "error" => self.error = object(cursor, error)?.unwrap_or_default(),
+            "error" => self.error = cursor.object_or_skip(error)?.unwrap_or_default(),
             _ => {}
         }
         Ok(())
@@ -97,49 +97,28 @@ impl<'a> Delta<'a> {
     }
 }
 
-/// A string, or nothing where something else stands.
-#[inline]
-fn text<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, Error> {
-    Ok(cursor.string_or_skip()?.map(|(text, _)| text))
-}
-
-/// An object read by `read`, or nothing where something else stands.
-#[inline]
-fn object<'a, T>(
-    cursor: &mut Cursor<'a>,
-    read: impl FnOnce(&mut Cursor<'a>) -> Result<T, Error>,
-) -> Result<Option<T>, Error> {
-    if cursor.peek()? == Kind::Object {
-        return read(cursor).map(Some);
-    }
-    cursor.skip_value()?;
-    Ok(None)
-}
-
 #[inline]
 fn delta<'a>(cursor: &mut Cursor<'a>) -> Result<Delta<'a>, Error> {
     let mut delta = Delta::default();
     let whole = cursor.text();
     let span = cursor.members(|cursor, member| {
         match &*member.key.unescape() {
-            "type" => delta.kind = text(cursor)?.unwrap_or_default(),
-            "text" | "partial_json" | "thinking" | "signature" => delta.text = text(cursor)?,
+            "type" => delta.kind = cursor.text_or_skip()?.unwrap_or_default(),
+            "text" | "partial_json" | "thinking" | "signature" => {
+                delta.text = cursor.text_or_skip()?
+            }
             "citation" => delta.citation = cursor.skip_value()?.of(whole),
-            "stop_reason" => delta.stop_reason = text(cursor)?,
-            "stop_sequence" => delta.stop_sequence = text(cursor)?,
-            "stop_details" => delta.stop_details = not_null(cursor)?,
+            "stop_reason" => delta.stop_reason = cursor.text_or_skip()?,
+            "stop_sequence" => delta.stop_sequence = cursor.text_or_skip()?,
+            "stop_details" => {
+                delta.stop_details = cursor.skip_unless_null()?.map(|span| span.of(whole))
+            }
             _ => {}
         }
         Ok::<_, Error>(())
     })?;
     delta.raw = span.of(whole);
     Ok(delta)
-}
-
-fn not_null<'a>(cursor: &mut Cursor<'a>) -> Result<Option<&'a str>, Error> {
-    let kind = cursor.peek()?;
-    let raw = cursor.skip_value()?.of(cursor.text());
-    Ok((kind != Kind::Null).then_some(raw))
 }
 
 fn message_delta<'a>(delta: Delta<'a>, usage: Option<Box<UsageUpdate>>) -> Box<MessageDelta<'a>> {
@@ -156,12 +135,12 @@ fn message_start<'a>(cursor: &mut Cursor<'a>) -> Result<Box<MessageStart<'a>>, E
     let whole = cursor.text();
     let span = cursor.members(|cursor, member| {
         match &*member.key.unescape() {
-            "id" => start.id = text(cursor)?.unwrap_or_default(),
-            "model" => start.model = text(cursor)?.unwrap_or_default(),
+            "id" => start.id = cursor.text_or_skip()?.unwrap_or_default(),
+            "model" => start.model = cursor.text_or_skip()?.unwrap_or_default(),
             "usage" => start.usage = UsageUpdate::read(cursor)?,
             "content" => start.content = blocks(cursor)?.unwrap_or_default(),
-            "stop_reason" => start.stop_reason = text(cursor)?,
-            "stop_sequence" => start.stop_sequence = text(cursor)?,
+            "stop_reason" => start.stop_reason = cursor.text_or_skip()?,
+            "stop_sequence" => start.stop_sequence = cursor.text_or_skip()?,
             _ => {}
         }
         Ok::<_, Error>(())
@@ -174,8 +153,8 @@ fn error<'a>(cursor: &mut Cursor<'a>) -> Result<(Str<'a>, Str<'a>), Error> {
     let mut found = (Str::default(), Str::default());
     cursor.members(|cursor, member| {
         match &*member.key.unescape() {
-            "type" => found.0 = text(cursor)?.unwrap_or_default(),
-            "message" => found.1 = text(cursor)?.unwrap_or_default(),
+            "type" => found.0 = cursor.text_or_skip()?.unwrap_or_default(),
+            "message" => found.1 = cursor.text_or_skip()?.unwrap_or_default(),
             _ => {}
         }
         Ok::<_, Error>(())
@@ -206,7 +185,7 @@ pub(in crate::anthropic) fn blocks<'a>(
     }
     let mut blocks = Vec::new();
     cursor.elements(|cursor| {
-        blocks.extend(object(cursor, block_start)?);
+        blocks.extend(cursor.object_or_skip(block_start)?);
         Ok::<_, Error>(())
     })?;
     Ok(Some(blocks))
@@ -230,7 +209,7 @@ fn block_start<'a>(cursor: &mut Cursor<'a>) -> Result<BlockStart<'a>, Error> {
             }
             _ => return Ok(()),
         };
-        *target = text(cursor)?.unwrap_or_default();
+        *target = cursor.text_or_skip()?.unwrap_or_default();
         Ok::<_, Error>(())
     })?;
     Ok(BlockStart { kind: fields.into_kind(), raw: span.of(whole) })

@@ -1,6 +1,6 @@
 //! A choice of a chunk, and what it adds.
 
-use super::{StreamError, error, text};
+use super::{StreamError, error};
 use crate::{
     chat::usage::Usage,
     json::{Cursor, Error, Kind, Member, Str},
@@ -71,7 +71,7 @@ pub(super) fn choice<'a>(cursor: &mut Cursor<'a>) -> Result<Read<'a>, Error> {
     let (mut usage, mut failed) = (None, None);
     cursor.members(|cursor, member| {
         match &*member.key.unescape() {
-            "index" => choice.index = index(cursor)?.unwrap_or(0),
+            "index" => choice.index = cursor.index_or_skip()?.unwrap_or(0),
             "delta" | "message" if cursor.peek()? == Kind::Object => {
                 choice.delta = delta(cursor)?;
             }
@@ -97,14 +97,14 @@ impl<'a> Delta<'a> {
     #[inline]
     fn read(&mut self, cursor: &mut Cursor<'a>, member: Member<'a>) -> Result<(), Error> {
         match &*member.key.unescape() {
-            "role" => self.role = text(cursor)?,
+            "role" => self.role = cursor.text_or_skip()?,
             "content" => match cursor.peek()? {
                 Kind::Array => self.parts = Some(cursor.skip_value()?.of(cursor.text())),
-                _ => self.content = text(cursor)?,
+                _ => self.content = cursor.text_or_skip()?,
             },
-            "refusal" => self.refusal = text(cursor)?,
-            "reasoning" => self.reasoning = text(cursor)?,
-            "reasoning_content" => self.reasoning_content = text(cursor)?,
+            "refusal" => self.refusal = cursor.text_or_skip()?,
+            "reasoning" => self.reasoning = cursor.text_or_skip()?,
+            "reasoning_content" => self.reasoning_content = cursor.text_or_skip()?,
             "reasoning_details" => {
                 let list = cursor.peek()? == Kind::Array;
                 let raw = cursor.skip_value()?.of(cursor.text());
@@ -156,10 +156,10 @@ pub(in crate::chat) fn call<'a>(cursor: &mut Cursor<'a>) -> Result<CallDelta<'a>
     let mut call = CallDelta::default();
     cursor.members(|cursor, member| {
         match &*member.key.unescape() {
-            "index" => call.index = index(cursor)?,
+            "index" => call.index = cursor.index_or_skip()?,
             // Mistral is known to have sent `"null"` (guarded against in LangChain's client).
             "id" => call.id = not_empty(cursor)?.filter(|id| *id != "null"),
-            "type" => call.custom |= text(cursor)?.is_some_and(|kind| kind == "custom"),
+            "type" => call.custom |= cursor.text_or_skip()?.is_some_and(|kind| kind == "custom"),
             "function" | "custom" => {
                 if cursor.peek()? == Kind::Object {
                     call.custom |= member.key == "custom";
@@ -181,7 +181,7 @@ impl<'a> CallDelta<'a> {
                 "name" => self.name = not_empty(cursor)?,
                 "arguments" | "input" => match cursor.peek()? {
                     Kind::Object => self.object = Some(cursor.skip_value()?.of(cursor.text())),
-                    _ => self.arguments = text(cursor)?,
+                    _ => self.arguments = cursor.text_or_skip()?,
                 },
                 _ => {}
             }
@@ -191,10 +191,6 @@ impl<'a> CallDelta<'a> {
     }
 }
 
-fn index(cursor: &mut Cursor<'_>) -> Result<Option<u32>, Error> {
-    Ok(cursor.uint_or_skip()?.and_then(|index| u32::try_from(index).ok()))
-}
-
 fn not_empty<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, Error> {
-    Ok(text(cursor)?.filter(|text| !text.is_empty()))
+    Ok(cursor.text_or_skip()?.filter(|text| !text.is_empty()))
 }

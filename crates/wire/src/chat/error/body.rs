@@ -52,12 +52,12 @@ impl<'a> StreamError<'a> {
         cursor.members(|cursor, member| {
             match &*member.key.unescape() {
                 "error" => self.read_value(cursor)?,
-                "message" | "msg" => self.message = text(cursor)?.unwrap_or(self.message),
+                "message" | "msg" => self.message = cursor.text_or_skip()?.unwrap_or(self.message),
                 "detail" => self.read_detail(cursor)?,
-                "type" => self.kind = text(cursor)?.unwrap_or(self.kind),
+                "type" => self.kind = cursor.text_or_skip()?.unwrap_or(self.kind),
                 "code" => self.read_code(cursor)?,
                 "status_code" => self.status = status(cursor)?.or(self.status),
-                "request_id" => self.request_id = text(cursor)?,
+                "request_id" => self.request_id = cursor.text_or_skip()?,
                 "metadata" => self.read_metadata(cursor)?,
                 _ => {}
             }
@@ -72,7 +72,7 @@ impl<'a> StreamError<'a> {
             let digits = cursor.skip_value()?.of(cursor.text());
             self.code = Str::plain(digits).unwrap_or_default();
         } else {
-            self.code = text(cursor)?.unwrap_or(self.code);
+            self.code = cursor.text_or_skip()?.unwrap_or(self.code);
         }
         Ok(())
     }
@@ -80,14 +80,14 @@ impl<'a> StreamError<'a> {
     /// FastAPI: a string, or a list of objects with `msg`.
     fn read_detail(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Error> {
         if cursor.peek()? != Kind::Array {
-            self.message = text(cursor)?.unwrap_or(self.message);
+            self.message = cursor.text_or_skip()?.unwrap_or(self.message);
             return Ok(());
         }
         cursor.elements(|cursor| {
             if cursor.peek()? == Kind::Object && self.message.is_empty() {
                 cursor.members(|cursor, member| {
                     if member.key == "msg" {
-                        self.message = text(cursor)?.unwrap_or_default();
+                        self.message = cursor.text_or_skip()?.unwrap_or_default();
                     }
                     Ok::<_, Error>(())
                 })?;
@@ -104,7 +104,7 @@ impl<'a> StreamError<'a> {
         }
         cursor.members(|cursor, member| {
             if member.key == "raw" {
-                self.detail = text(cursor)?.unwrap_or_default();
+                self.detail = cursor.text_or_skip()?.unwrap_or_default();
             }
             Ok::<_, Error>(())
         })?;
@@ -116,8 +116,4 @@ impl<'a> StreamError<'a> {
 fn status(cursor: &mut Cursor<'_>) -> Result<Option<u16>, Error> {
     let number = cursor.uint_or_skip()?.and_then(|number| u16::try_from(number).ok());
     Ok(number.filter(|number| (400..=599).contains(number)))
-}
-
-fn text<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, Error> {
-    Ok(cursor.string_or_skip()?.map(|(text, _)| text))
 }

@@ -1,7 +1,5 @@
 //! Folding the chunks of a stream into a message.
 
-use std::fmt;
-
 use super::{
     Extra, Finish, Message,
     calls::Calls,
@@ -9,6 +7,7 @@ use super::{
     parts::{self, Part},
 };
 use crate::{
+    bound::{AssembleError, Bound},
     chat::{
         chunk::{Choice, Chunk, Delta, Event},
         error::ApiError,
@@ -39,10 +38,7 @@ pub struct Assembler {
     strays: u32,
     /// Bytes that the model wrote.
     written: usize,
-    /// Bytes that are held.
-    bytes: usize,
-    limit: usize,
-    failed: Option<AssembleError>,
+    bound: Bound,
 }
 
 /// A response folded.
@@ -69,29 +65,6 @@ pub enum End {
     Error(Box<ApiError>),
 }
 
-/// Why a stream cannot be folded further. The assembler stays in this state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum AssembleError {
-    /// The message is larger than the limit.
-    TooLarge {
-        /// The limit, in bytes.
-        limit: usize,
-    },
-}
-
-impl fmt::Display for AssembleError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLarge { limit } => {
-                write!(f, "the streamed message is larger than the {limit} bytes allowed")
-            }
-        }
-    }
-}
-
-impl std::error::Error for AssembleError {}
-
 /// What a call, a detail or a further member costs in memory beside its text.
 const PIECE_COST: usize = 256;
 
@@ -110,9 +83,7 @@ impl Assembler {
             others: 0,
             strays: 0,
             written: 0,
-            bytes: 0,
-            limit: limit_bytes,
-            failed: None,
+            bound: Bound::new(limit_bytes),
         }
     }
 
@@ -126,9 +97,7 @@ impl Assembler {
     /// # Errors
     /// [`AssembleError`], again at every later call; the message stays as it was before.
     pub fn push(&mut self, event: &Event<'_>) -> Result<(), AssembleError> {
-        if let Some(error) = self.failed {
-            return Err(error);
-        }
+        self.bound.check()?;
         match event {
             Event::Done if self.done => self.strays += 1,
             Event::Done => self.done = true,
@@ -177,20 +146,10 @@ impl Assembler {
         Finished { message: self.message, end, strays: self.strays, others: self.others }
     }
 
-    fn grow(&mut self, bytes: usize) -> Result<(), AssembleError> {
-        self.bytes = self.bytes.saturating_add(bytes);
-        if self.bytes > self.limit {
-            let error = AssembleError::TooLarge { limit: self.limit };
-            self.failed = Some(error);
-            return Err(error);
-        }
-        Ok(())
-    }
-
     fn chunk(&mut self, chunk: &Chunk<'_>) -> Result<(), AssembleError> {
         let sizes = chunk.choices.iter().map(|choice| size(&choice.delta));
         let (written, held) = sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1));
-        self.grow(held)?;
+        self.bound.grow(held)?;
         self.written = self.written.saturating_add(written);
         let message = &mut self.message;
         set_first(&mut message.id, chunk.id);

@@ -1,7 +1,7 @@
 //! One call of a response.
 
 use super::Extra;
-use crate::json::write_str;
+use crate::json::{is_strict_object, write_str};
 
 /// One call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,14 +81,8 @@ impl Call {
     pub(super) fn close(&mut self, cut: bool) {
         let whole = match self.kind {
             CallKind::Custom => true,
-            CallKind::Function | CallKind::Legacy => is_object(self.input()),
+            CallKind::Function | CallKind::Legacy => is_strict_object(self.input()),
         };
         self.complete = whole && !cut && !self.name.is_empty();
     }
-}
-
-/// Whether `input` is a JSON object to the strictest reader: what a tool is run with is parsed
-/// again, so this crate's own leniency will not do.
-fn is_object(input: &str) -> bool {
-    serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(input).is_ok()
 }

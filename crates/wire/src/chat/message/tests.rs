@@ -2,7 +2,7 @@
 //! the vendors' documentation and bug reports.
 
 use super::*;
-use crate::sse::Decoder;
+use crate::{bound::AssembleError, sse::Decoder};
 
 /// A stream of chunks, each given by its choice's `delta` and whatever follows it.
 fn stream(deltas: &[&str]) -> String {

@@ -1,6 +1,5 @@
 //! The top-level members of a request, apart from its messages and what it says of thinking.
 
-use super::text;
 use crate::json::{Cursor, Error, Kind, Span, Str};
 
 /// `max_tokens` or `max_completion_tokens`
@@ -122,13 +121,6 @@ pub struct ResponseFormat<'a> {
     pub span: Span,
 }
 
-/// The value's span, unless it is `null`.
-pub(super) fn not_null(cursor: &mut Cursor<'_>) -> Result<Option<Span>, Error> {
-    let kind = cursor.peek()?;
-    let span = cursor.skip_value()?;
-    Ok((kind != Kind::Null).then_some(span))
-}
-
 pub(super) fn switch(cursor: &mut Cursor<'_>) -> Result<Option<Switch>, Error> {
     let span = cursor.clone().skip_value()?;
     Ok(cursor.bool_or_skip()?.map(|value| Switch { value, span }))
@@ -176,9 +168,9 @@ fn tool<'a>(cursor: &mut Cursor<'a>) -> Result<Tool<'a>, Error> {
     let mut cache_control = false;
     let span = cursor.members(|cursor, member| {
         match &*member.key.unescape() {
-            "type" => kind = text(cursor)?,
-            "name" => flat = text(cursor)?,
-            "function" | "custom" => nested = name_of(cursor)?.or(nested),
+            "type" => kind = cursor.text_or_skip()?,
+            "name" => flat = cursor.text_or_skip()?,
+            "function" | "custom" => nested = cursor.member_text_or_skip("name")?.or(nested),
             "cache_control" => cache_control = cursor.peek()? != Kind::Null,
             _ => {}
         }
@@ -191,20 +183,6 @@ fn tool<'a>(cursor: &mut Cursor<'a>) -> Result<Tool<'a>, Error> {
         Some(kind) => ToolKind::Other(kind),
     };
     Ok(Tool { name: nested.or(flat).unwrap_or_default(), kind, span, cache_control })
-}
-
-/// The `name` of an object.
-fn name_of<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, Error> {
-    let mut name = None;
-    if cursor.peek()? == Kind::Object {
-        cursor.members(|cursor, member| {
-            if member.key == "name" {
-                name = text(cursor)?;
-            }
-            Ok::<_, Error>(())
-        })?;
-    }
-    Ok(name)
 }
 
 pub(super) fn tool_choice<'a>(
@@ -240,12 +218,15 @@ fn choice_object<'a>(cursor: &mut Cursor<'a>) -> Result<(Choice<'a>, Span), Erro
     let mut required = false;
     let span = cursor.members(|cursor, member| {
         match &*member.key.unescape() {
-            "type" => kind = text(cursor)?.unwrap_or_default(),
-            "name" => flat = text(cursor)?,
-            "function" | "custom" => name = name_of(cursor)?.or(name),
+            "type" => kind = cursor.text_or_skip()?.unwrap_or_default(),
+            "name" => flat = cursor.text_or_skip()?,
+            "function" | "custom" => name = cursor.member_text_or_skip("name")?.or(name),
             // OpenAI nests it; its other API and some clients do not.
-            "mode" => required = text(cursor)?.is_some_and(|mode| mode == "required"),
-            "allowed_tools" => required = is_required(cursor)?,
+            "mode" => required = cursor.text_or_skip()?.is_some_and(|mode| mode == "required"),
+            "allowed_tools" => {
+                required =
+                    cursor.member_text_or_skip("mode")?.is_some_and(|mode| mode == "required")
+            }
             _ => {}
         }
         Ok::<_, Error>(())
@@ -260,19 +241,6 @@ fn choice_object<'a>(cursor: &mut Cursor<'a>) -> Result<(Choice<'a>, Span), Erro
     Ok((choice, span))
 }
 
-fn is_required(cursor: &mut Cursor<'_>) -> Result<bool, Error> {
-    let mut required = false;
-    if cursor.peek()? == Kind::Object {
-        cursor.members(|cursor, member| {
-            if member.key == "mode" {
-                required = text(cursor)?.is_some_and(|mode| mode == "required");
-            }
-            Ok::<_, Error>(())
-        })?;
-    }
-    Ok(required)
-}
-
 pub(super) fn response_format<'a>(
     cursor: &mut Cursor<'a>,
 ) -> Result<Option<ResponseFormat<'a>>, Error> {
@@ -283,7 +251,7 @@ pub(super) fn response_format<'a>(
     let mut kind = Str::default();
     let span = cursor.members(|cursor, member| {
         if member.key == "type" {
-            kind = text(cursor)?.unwrap_or_default();
+            kind = cursor.text_or_skip()?.unwrap_or_default();
         }
         Ok::<_, Error>(())
     })?;

@@ -1,6 +1,6 @@
 //! The messages of a request and their parts.
 
-use super::{RequestError, text};
+use super::RequestError;
 use crate::json::{Cursor, Error, Kind, Member as Key, Span, Str};
 
 /// `messages`
@@ -141,27 +141,13 @@ pub enum ToolCallKind {
 }
 
 pub(super) fn messages<'a>(cursor: &mut Cursor<'a>) -> Result<Messages<'a>, RequestError> {
-    expect(cursor, &[Kind::Array], "messages", "a list of messages")?;
+    RequestError::unless(cursor, &[Kind::Array], "messages", "a list of messages")?;
     let mut list = Vec::new();
     let span = cursor.elements(|cursor| {
         list.push(message(cursor)?);
         Ok::<_, RequestError>(())
     })?;
     Ok(Messages { span, list })
-}
-
-/// Names the member when the next value is none of `kinds`.
-fn expect(
-    cursor: &mut Cursor<'_>,
-    kinds: &[Kind],
-    member: &'static str,
-    allowed: &'static str,
-) -> Result<(), RequestError> {
-    if kinds.contains(&cursor.peek()?) {
-        return Ok(());
-    }
-    let at = cursor.skip_value()?.start;
-    Err(RequestError::Shape { member, allowed, at })
 }
 
 /// A message's members as they come.
@@ -182,7 +168,7 @@ struct Fields<'a> {
 }
 
 fn message<'a>(cursor: &mut Cursor<'a>) -> Result<Message<'a>, RequestError> {
-    expect(cursor, &[Kind::Object], "messages[]", "an object")?;
+    RequestError::unless(cursor, &[Kind::Object], "messages[]", "an object")?;
     let mut fields = Fields::default();
     let span = cursor.members(|cursor, member| fields.read(cursor, member))?;
     let Fields { mut tool_calls, legacy, .. } = fields;
@@ -205,16 +191,16 @@ fn message<'a>(cursor: &mut Cursor<'a>) -> Result<Message<'a>, RequestError> {
 impl<'a> Fields<'a> {
     fn read(&mut self, cursor: &mut Cursor<'a>, key: Key<'a>) -> Result<(), RequestError> {
         match &*key.key.unescape() {
-            "role" => self.role = text(cursor)?.map(read_role),
+            "role" => self.role = cursor.text_or_skip()?.map(read_role),
             "content" => (self.content, self.content_marks) = content(cursor)?,
-            "name" => self.name = text(cursor)?,
-            "refusal" => self.refusal = text(cursor)?,
+            "name" => self.name = cursor.text_or_skip()?,
+            "refusal" => self.refusal = cursor.text_or_skip()?,
             "tool_calls" => self.tool_calls = calls(cursor)?,
             "function_call" => self.legacy = legacy(cursor)?,
-            "tool_call_id" => self.tool_call_id = text(cursor)?,
-            "reasoning_content" => self.reasoning_content = not_null(cursor, key.span)?,
-            "reasoning" => self.reasoning = not_null(cursor, key.span)?,
-            "reasoning_details" => self.reasoning_details = not_null(cursor, key.span)?,
+            "tool_call_id" => self.tool_call_id = cursor.text_or_skip()?,
+            "reasoning_content" => self.reasoning_content = member(cursor, key.span)?,
+            "reasoning" => self.reasoning = member(cursor, key.span)?,
+            "reasoning_details" => self.reasoning_details = member(cursor, key.span)?,
             "cache_control" | "prompt_cache_breakpoint" => {
                 self.own_mark = cursor.peek()? != Kind::Null;
             }
@@ -224,11 +210,10 @@ impl<'a> Fields<'a> {
     }
 }
 
-fn not_null(cursor: &mut Cursor<'_>, key: Span) -> Result<Option<Member>, Error> {
-    let kind = cursor.peek()?;
-    let value = cursor.skip_value()?;
-    let member = Span::new(key.start, value.end);
-    Ok((kind != Kind::Null).then_some(Member { value, member }))
+/// A member that is not null.
+fn member(cursor: &mut Cursor<'_>, key: Span) -> Result<Option<Member>, Error> {
+    let value = cursor.skip_unless_null()?;
+    Ok(value.map(|value| Member { value, member: Span::new(key.start, value.end) }))
 }
 
 fn read_role(role: Str<'_>) -> Role {
@@ -247,7 +232,7 @@ fn read_role(role: Str<'_>) -> Role {
 fn content<'a>(cursor: &mut Cursor<'a>) -> Result<(Content<'a>, usize), RequestError> {
     const ALLOWED: &str = "a string, null or a list of parts";
     let kinds = [Kind::String, Kind::Array, Kind::Null];
-    expect(cursor, &kinds, "messages[].content", ALLOWED)?;
+    RequestError::unless(cursor, &kinds, "messages[].content", ALLOWED)?;
     match cursor.peek()? {
         Kind::String => {
             let (text, span) = cursor.string()?;
@@ -278,9 +263,9 @@ fn part<'a>(cursor: &mut Cursor<'a>) -> Result<(Part<'a>, bool), Error> {
     let mut marked = false;
     let span = cursor.members(|cursor, member| {
         match &*member.key.unescape() {
-            "type" => kind = text(cursor)?.unwrap_or_default(),
+            "type" => kind = cursor.text_or_skip()?.unwrap_or_default(),
             "text" => said = cursor.string_or_skip()?,
-            "refusal" => refusal = text(cursor)?,
+            "refusal" => refusal = cursor.text_or_skip()?,
             "cache_control" | "prompt_cache_breakpoint" => marked |= cursor.peek()? != Kind::Null,
             _ => {}
         }
@@ -314,7 +299,7 @@ fn call<'a>(cursor: &mut Cursor<'a>) -> Result<ToolCall<'a>, Error> {
     let (mut id, mut inner, mut kind) = (Str::default(), None, ToolCallKind::Function);
     let span = cursor.members(|cursor, member| {
         match &*member.key.unescape() {
-            "id" => id = text(cursor)?.unwrap_or_default(),
+            "id" => id = cursor.text_or_skip()?.unwrap_or_default(),
             "function" => inner = named(cursor)?.or(inner),
             "custom" => {
                 if let Some(custom) = named(cursor)? {
@@ -347,8 +332,8 @@ fn named<'a>(cursor: &mut Cursor<'a>) -> Result<Option<(Str<'a>, Str<'a>)>, Erro
     let mut found = (Str::default(), Str::default());
     cursor.members(|cursor, member| {
         match &*member.key.unescape() {
-            "name" => found.0 = text(cursor)?.unwrap_or_default(),
-            "arguments" | "input" => found.1 = text(cursor)?.unwrap_or_default(),
+            "name" => found.0 = cursor.text_or_skip()?.unwrap_or_default(),
+            "arguments" | "input" => found.1 = cursor.text_or_skip()?.unwrap_or_default(),
             _ => {}
         }
         Ok::<_, Error>(())

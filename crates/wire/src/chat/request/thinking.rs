@@ -1,6 +1,5 @@
 //! What a request says of thinking: every dialect has its own member for it.
 
-use super::{members::not_null, text};
 use crate::json::{Cursor, Error, Kind, Span, Str};
 
 /// What a request says of thinking.
@@ -51,14 +50,14 @@ impl<'a> Thinking<'a> {
     /// Reads the top-level member `key`, if it is about thinking.
     pub(super) fn read(&mut self, key: &str, cursor: &mut Cursor<'a>) -> Result<(), Error> {
         match key {
-            "reasoning_effort" => self.effort = text(cursor)?.or(self.effort),
+            "reasoning_effort" => self.effort = cursor.text_or_skip()?.or(self.effort),
             "enable_thinking" => self.switch = cursor.bool_or_skip()?.or(self.switch),
             "thinking" => {
-                self.thinking = not_null(&mut cursor.clone())?;
+                self.thinking = cursor.clone().skip_unless_null()?;
                 self.read_object(cursor)?;
             }
             "reasoning" => {
-                self.reasoning = not_null(&mut cursor.clone())?;
+                self.reasoning = cursor.clone().skip_unless_null()?;
                 self.read_object(cursor)?;
             }
             "chat_template_kwargs" => self.read_object(cursor)?,
@@ -74,13 +73,13 @@ impl<'a> Thinking<'a> {
         cursor.members(|cursor, member| {
             match &*member.key.unescape() {
                 "type" => {
-                    let kind = text(cursor)?;
+                    let kind = cursor.text_or_skip()?;
                     self.switch = kind.map(|kind| kind != "disabled").or(self.switch);
                 }
                 "enabled" | "enable_thinking" | "thinking" => {
                     self.switch = cursor.bool_or_skip()?.or(self.switch);
                 }
-                "effort" => self.effort = text(cursor)?.or(self.effort),
+                "effort" => self.effort = cursor.text_or_skip()?.or(self.effort),
                 "budget_tokens" | "max_tokens" => {
                     self.budget = cursor.uint_or_skip()?.or(self.budget);
                 }

@@ -2,10 +2,7 @@
 
 use crate::{
     Splice,
-    chat::{
-        chunk::{CallDelta, read_call},
-        edit::cuts,
-    },
+    chat::chunk::{CallDelta, read_call},
     json::{Cursor, Error, Kind, Span, write_inner},
     splice::quoted,
     sse::{Decoder, data_span, write_event},
@@ -244,4 +241,32 @@ fn set_index(edits: &mut Splice, cursor: &mut Cursor<'_>, index: u32) -> Result<
         edits.replace(old, index.to_string());
     }
     Ok(())
+}
+
+/// What must go for `spans` to go: neighbours as one piece, each piece with one comma.
+pub(super) fn cuts(text: &[u8], spans: &[Span]) -> Vec<Span> {
+    let mut sorted = spans.to_vec();
+    sorted.sort();
+    sorted.dedup();
+    let mut runs: Vec<Span> = Vec::new();
+    for span in sorted {
+        let between = |run: &Span| text.get(run.end..span.start).unwrap_or_default();
+        match runs.last_mut() {
+            Some(run) if between(run).trim_ascii() == b"," => run.end = span.end,
+            _ => runs.push(span),
+        }
+    }
+    runs.into_iter().map(|run| with_comma(text, run)).collect()
+}
+
+/// The run with the comma before it, or, where it is the first, the one behind it.
+fn with_comma(text: &[u8], run: Span) -> Span {
+    let before = text.get(..run.start).unwrap_or_default().trim_ascii_end();
+    if before.ends_with(b",") {
+        return Span::new(before.len() - 1, run.end);
+    }
+    let after = text.get(run.end..).unwrap_or_default();
+    let space = after.len() - after.trim_ascii_start().len();
+    let comma = after.get(space) == Some(&b',');
+    Span::new(run.start, if comma { run.end + space + 1 } else { run.end })
 }

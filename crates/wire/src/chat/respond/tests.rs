@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::{
+    Splice,
     chat::{Assembler, CallKind, End, Event, Finished, Part},
+    json::Span,
     sse::Decoder,
 };
 
@@ -204,4 +206,31 @@ fn data_of_several_lines_is_written_anew() {
     let got = rewritten(raw, &Rewrite { id: Some("b"), ..Rewrite::default() }, |_| Place::Keep);
     assert_eq!(got, "event: e\ndata: {\"id\":\"b\",\ndata: \"created\":1}\n\n");
     assert_eq!(rewritten(raw, &Rewrite::default(), |_| Place::Keep), raw);
+}
+
+#[test]
+fn spans_go_with_one_comma_each() {
+    let spans = |text: &str, words: &[&str]| -> Vec<Span> {
+        let span = |word: &&str| {
+            let start = text.find(word).unwrap();
+            Span::new(start, start + word.len())
+        };
+        words.iter().map(span).collect()
+    };
+    let check = |text: &str, words: &[&str], expected: &str| {
+        let mut splice = Splice::new();
+        for cut in rewrite::cuts(text.as_bytes(), &spans(text, words)) {
+            splice.replace(cut, "");
+        }
+        let got = splice.apply(text.as_bytes()).unwrap();
+        assert_eq!(String::from_utf8(got).unwrap(), expected, "{text} without {words:?}");
+    };
+    check("[1, 2, 3]", &["1"], "[ 2, 3]");
+    check("[1, 2, 3]", &["2"], "[1, 3]");
+    check("[1, 2, 3]", &["3"], "[1, 2]");
+    check("[1, 2, 3]", &["1", "2"], "[ 3]");
+    check("[1, 2, 3]", &["3", "1"], "[ 2]");
+    check("[1 , 2 ,3]", &["2", "3", "2"], "[1 ]");
+    check("[ 1,2,3 ]", &["1", "2", "3"], "[  ]");
+    check(r#"{"a":1,"b":2}"#, &[r#""a":1"#], r#"{"b":2}"#);
 }

@@ -221,20 +221,19 @@ struct Fields<'a> {
 impl<'a> Fields<'a> {
     fn read(&mut self, cursor: &mut Cursor<'a>, member: Member<'a>) -> Result<(), Error> {
         match &*member.key.unescape() {
-            "type" => self.kind = text(cursor)?.unwrap_or_default(),
-            "id" => self.id = text(cursor)?.unwrap_or_default(),
-            "role" => self.role = text(cursor)?.map(read_role),
-            "phase" => self.phase = text(cursor)?,
-            "call_id" => self.call_id = text(cursor)?.unwrap_or_default(),
-            "name" => self.name = text(cursor)?.unwrap_or_default(),
-            "namespace" => self.namespace = text(cursor)?,
+            "type" => self.kind = cursor.text_or_skip()?.unwrap_or_default(),
+            "id" => self.id = cursor.text_or_skip()?.unwrap_or_default(),
+            "role" => self.role = cursor.text_or_skip()?.map(read_role),
+            "phase" => self.phase = cursor.text_or_skip()?,
+            "call_id" => self.call_id = cursor.text_or_skip()?.unwrap_or_default(),
+            "name" => self.name = cursor.text_or_skip()?.unwrap_or_default(),
+            "namespace" => self.namespace = cursor.text_or_skip()?,
             "arguments" => self.arguments = cursor.string_or_skip()?,
             "input" => self.input = cursor.string_or_skip()?,
             "content" => self.content = Some(content(cursor)?),
             "output" => self.output = Some(content(cursor)?),
             "encrypted_content" => {
-                let present = cursor.peek()? != Kind::Null;
-                self.encrypted = Some(cursor.skip_value()?).filter(|_| present);
+                self.encrypted = cursor.skip_unless_null()?;
             }
             _ => {}
         }
@@ -282,10 +281,6 @@ impl<'a> Fields<'a> {
     }
 }
 
-fn text<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, Error> {
-    Ok(cursor.string_or_skip()?.map(|(text, _)| text))
-}
-
 fn read_role(role: Str<'_>) -> Role {
     match &*role.unescape() {
         "user" => Role::User,
@@ -324,7 +319,7 @@ fn part<'a>(cursor: &mut Cursor<'a>) -> Result<Part<'a>, Error> {
     let (mut kind, mut text) = (Str::default(), None);
     let span = cursor.members(|cursor, member| {
         match &*member.key.unescape() {
-            "type" => kind = cursor.string_or_skip()?.unwrap_or_default().0,
+            "type" => kind = cursor.text_or_skip()?.unwrap_or_default(),
             "text" => text = cursor.string_or_skip()?,
             _ => {}
         }

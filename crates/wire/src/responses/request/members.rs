@@ -108,10 +108,6 @@ pub struct Conversation<'a> {
 /// How deep namespaces are read within one another; deeper ones are seen without their tools.
 const NAMESPACES: usize = 2;
 
-pub(super) fn text<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, Error> {
-    Ok(cursor.string_or_skip()?.map(|(text, _)| text))
-}
-
 pub(super) fn count(cursor: &mut Cursor<'_>, at: Option<Span>) -> Result<Option<Count>, Error> {
     let value = cursor.uint_or_skip()?;
     Ok(value.zip(at).map(|(value, span)| Count { value, span }))
@@ -147,8 +143,8 @@ fn tool<'a>(cursor: &mut Cursor<'a>, depth: usize) -> Result<Tool<'a>, Error> {
     let mut tools = Vec::new();
     let span = cursor.members(|cursor, member| {
         match &*member.key.unescape() {
-            "type" => kind = text(cursor)?.unwrap_or_default(),
-            "name" => name = text(cursor)?.unwrap_or_default(),
+            "type" => kind = cursor.text_or_skip()?.unwrap_or_default(),
+            "name" => name = cursor.text_or_skip()?.unwrap_or_default(),
             "tools" if depth > 1 && cursor.peek()? == Kind::Array => {
                 tools = tool_list(cursor, depth - 1)?.list;
             }
@@ -189,7 +185,7 @@ fn choice_object<'a>(cursor: &mut Cursor<'a>) -> Result<ToolChoiceKind<'a>, Erro
             "mode" => &mut mode,
             _ => return Ok(()),
         };
-        *target = text(cursor)?.unwrap_or_default();
+        *target = cursor.text_or_skip()?.unwrap_or_default();
         Ok::<_, Error>(())
     })?;
     Ok(match &*kind.unescape() {
@@ -202,26 +198,11 @@ fn choice_object<'a>(cursor: &mut Cursor<'a>) -> Result<ToolChoiceKind<'a>, Erro
     })
 }
 
-/// Reads the string member `name` of an object; of any other value, nothing.
-fn member_text<'a>(cursor: &mut Cursor<'a>, name: &str) -> Result<Option<Str<'a>>, Error> {
-    if cursor.peek()? != Kind::Object {
-        return Ok(None);
-    }
-    let mut found = None;
-    cursor.members(|cursor, member| {
-        if member.key.eq_str(name) {
-            found = text(cursor)?;
-        }
-        Ok::<_, Error>(())
-    })?;
-    Ok(found)
-}
-
 pub(super) fn reasoning<'a>(
     cursor: &mut Cursor<'a>,
     at: Option<Span>,
 ) -> Result<Option<Reasoning<'a>>, Error> {
-    let effort = member_text(cursor, "effort")?;
+    let effort = cursor.member_text_or_skip("effort")?;
     Ok(at.map(|span| Reasoning { effort, span }))
 }
 
@@ -229,7 +210,7 @@ pub(super) fn include(cursor: &mut Cursor<'_>, at: Option<Span>) -> Result<Optio
     let mut encrypted_reasoning = false;
     if cursor.peek()? == Kind::Array {
         cursor.elements(|cursor| {
-            let word = text(cursor)?;
+            let word = cursor.text_or_skip()?;
             encrypted_reasoning |= word.is_some_and(|w| w.eq_str("reasoning.encrypted_content"));
             Ok::<_, Error>(())
         })?;
@@ -242,8 +223,8 @@ pub(super) fn conversation<'a>(
     at: Option<Span>,
 ) -> Result<Option<Conversation<'a>>, Error> {
     let id = match cursor.peek()? {
-        Kind::String => text(cursor)?,
-        _ => member_text(cursor, "id")?,
+        Kind::String => cursor.text_or_skip()?,
+        _ => cursor.member_text_or_skip("id")?,
     };
     Ok(at.map(|span| Conversation { id, span }))
 }
@@ -255,7 +236,7 @@ pub(super) fn text_format<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>
     let mut found = None;
     cursor.members(|cursor, member| {
         if member.key.eq_str("format") {
-            found = member_text(cursor, "type")?;
+            found = cursor.member_text_or_skip("type")?;
         }
         Ok::<_, Error>(())
     })?;

@@ -1,6 +1,6 @@
 //! Folding the events of a stream into a response.
 
-use std::{collections::BTreeMap, fmt, mem};
+use std::{collections::BTreeMap, mem};
 
 use super::{
     Failure, Response, Status,
@@ -8,6 +8,7 @@ use super::{
     whole_items,
 };
 use crate::{
+    bound::{AssembleError, Bound},
     json::{Cursor, Str},
     responses::stream::{
         Channel, Event, EventKind, Phase, Snapshot, StreamItem, StreamItemKind, stream_item,
@@ -41,12 +42,9 @@ pub struct Assembler {
     started: bool,
     restarts: u32,
     strays: u32,
-    /// Bytes held.
-    bytes: usize,
     /// Bytes of what the model wrote, as it came.
     written: usize,
-    limit: usize,
-    failed: Option<AssembleError>,
+    bound: Bound,
 }
 
 /// An item under way.
@@ -85,29 +83,6 @@ pub enum End {
     Error(Failure),
 }
 
-/// Why a stream cannot be folded further. The assembler stays in this state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum AssembleError {
-    /// The response is larger than the limit.
-    TooLarge {
-        /// The limit, in bytes.
-        limit: usize,
-    },
-}
-
-impl fmt::Display for AssembleError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLarge { limit } => {
-                write!(f, "the streamed response is larger than the {limit} bytes allowed")
-            }
-        }
-    }
-}
-
-impl std::error::Error for AssembleError {}
-
 /// What an item or a piece costs in memory beside its text, counted against the limit.
 const ITEM_COST: usize = 256;
 
@@ -124,10 +99,8 @@ impl Assembler {
             started: false,
             restarts: 0,
             strays: 0,
-            bytes: 0,
             written: 0,
-            limit: limit_bytes,
-            failed: None,
+            bound: Bound::new(limit_bytes),
         }
     }
 
@@ -136,9 +109,7 @@ impl Assembler {
     /// # Errors
     /// [`AssembleError`], again at every later call; the response stays as it was before.
     pub fn push(&mut self, event: &Event<'_>) -> Result<(), AssembleError> {
-        if let Some(error) = self.failed {
-            return Err(error);
-        }
+        self.bound.check()?;
         if self.is_late(&event.kind) {
             self.strays += 1;
             return Ok(());
@@ -168,7 +139,7 @@ impl Assembler {
             }
             EventKind::Error(error) => {
                 let failure = Failure::new(error);
-                self.grow(failure.kind.len() + failure.code.len() + failure.message.len())?;
+                self.bound.grow(failure.kind.len() + failure.code.len() + failure.message.len())?;
                 self.end = End::Error(failure);
                 true
             }
@@ -224,21 +195,10 @@ impl Assembler {
         }
     }
 
-    fn grow(&mut self, bytes: usize) -> Result<(), AssembleError> {
-        let held = self.bytes.saturating_add(bytes);
-        if held > self.limit {
-            let error = AssembleError::TooLarge { limit: self.limit };
-            self.failed = Some(error);
-            return Err(error);
-        }
-        self.bytes = held;
-        Ok(())
-    }
-
     fn snapshot(&mut self, phase: Phase, found: &Snapshot<'_>) -> Result<(), AssembleError> {
         // The one there is, is replaced.
-        self.bytes = self.bytes.saturating_sub(self.response.raw.len());
-        self.grow(found.raw.len())?;
+        self.bound.shrink(self.response.raw.len());
+        self.bound.grow(found.raw.len())?;
         if phase == Phase::Created {
             if self.started {
                 self.restarts += 1;
@@ -276,7 +236,7 @@ impl Assembler {
         if self.open.iter().all(|item| item.whole.is_some()) && !self.open.is_empty() {
             return Ok(());
         }
-        self.grow(output.len())?;
+        self.bound.grow(output.len())?;
         let listed = whole_items(output);
         if self.open.is_empty() {
             for (index, item) in (0..).zip(listed) {
@@ -297,7 +257,7 @@ impl Assembler {
 
     fn begin(&mut self, index: u32, begun: &str) -> Result<(), AssembleError> {
         let bytes = begun.len() + ITEM_COST;
-        self.grow(bytes)?;
+        self.bound.grow(bytes)?;
         self.by_index.insert(index, self.open.len());
         let (begun, pieces) = (begun.to_owned(), BTreeMap::new());
         self.open.push(Building { index, begun, pieces, whole: None, bytes });
@@ -318,8 +278,8 @@ impl Assembler {
         let silent = gathered.is_none_or(|building| building.pieces.is_empty());
         let again = ended.is_some();
         let bytes = 2 * item.raw.len() + ITEM_COST;
-        self.grow(bytes.saturating_sub(freed))?;
-        self.bytes -= freed.saturating_sub(bytes).min(self.bytes);
+        self.bound.grow(bytes.saturating_sub(freed))?;
+        self.bound.shrink(freed.saturating_sub(bytes));
         self.written += if silent { item.raw.len() } else { 0 };
         self.restarts += u32::from(again);
         let whole = Some(OutputItem::whole(item));
@@ -356,7 +316,7 @@ impl Assembler {
         }
         let new = !building.pieces.contains_key(&(channel, at));
         let bytes = text.raw().len() + if new { ITEM_COST } else { 0 };
-        self.grow(bytes)?;
+        self.bound.grow(bytes)?;
         let Some(building) = self.open.get_mut(position) else { return Ok(false) };
         building.bytes += bytes;
         let piece = building.pieces.entry((channel, at)).or_default();

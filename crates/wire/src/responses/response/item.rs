@@ -1,8 +1,9 @@
 //! One item of a response, and how it goes back.
 
 use crate::{
-    json::{Cursor, Error, Kind, Str, write_str},
+    json::{Cursor, Error, Kind, Str, is_strict_object, write_str},
     responses::stream::{StreamItem, StreamItemKind},
+    splice::quoted,
 };
 
 /// One output item.
@@ -104,11 +105,11 @@ impl OutputItem {
         let mut kind = begun(&item.kind, texts);
         if let OutputKind::Call { arguments, complete, custom, .. } = &mut kind {
             let cut = matches!(&*item.status.unescape(), "incomplete" | "failed");
-            *complete = !cut && (*custom || is_object(arguments));
+            *complete = !cut && (*custom || is_strict_object(arguments));
         }
         Self {
             kind,
-            id: owned(item.id),
+            id: item.id.owned(),
             raw: item.raw.to_owned(),
             done: true,
             completed: item.status == "completed",
@@ -127,7 +128,7 @@ impl OutputItem {
         if let OutputKind::Reasoning { encrypted, .. } = &mut kind {
             *encrypted = false;
         }
-        Self { kind, id: owned(item.id), raw, done: false, completed: false }
+        Self { kind, id: item.id.owned(), raw, done: false, completed: false }
     }
 }
 
@@ -136,13 +137,13 @@ fn begun(kind: &StreamItemKind<'_>, texts: Texts) -> OutputKind {
         StreamItemKind::Message { phase } => OutputKind::Message {
             text: texts.text,
             refusal: texts.refusal,
-            phase: phase.map(owned),
+            phase: phase.map(Str::owned),
         },
         StreamItemKind::Call { call_id, name, namespace, arguments, custom } => OutputKind::Call {
-            call_id: owned(call_id),
-            name: owned(name),
-            namespace: namespace.map(owned),
-            arguments: owned(arguments),
+            call_id: call_id.owned(),
+            name: name.owned(),
+            namespace: namespace.map(Str::owned),
+            arguments: arguments.owned(),
             complete: false,
             custom,
         },
@@ -150,7 +151,7 @@ fn begun(kind: &StreamItemKind<'_>, texts: Texts) -> OutputKind {
             OutputKind::Reasoning { summary: texts.summary, text: texts.reasoning, encrypted }
         }
         StreamItemKind::Other { kind, call_id } => {
-            OutputKind::Other { kind: owned(kind), call_id: owned(call_id) }
+            OutputKind::Other { kind: kind.owned(), call_id: call_id.owned() }
         }
     }
 }
@@ -214,7 +215,7 @@ fn rewritten(raw: &str, kind: &StreamItemKind<'_>, texts: &Texts, streamed: &str
     match kind {
         StreamItemKind::Message { .. } => set.push(("content", content(texts))),
         StreamItemKind::Call { custom, .. } if !streamed.is_empty() => {
-            set.push((if *custom { "input" } else { "arguments" }, string(streamed)));
+            set.push((if *custom { "input" } else { "arguments" }, quoted(streamed)));
         }
         StreamItemKind::Reasoning { .. } if !texts.summary.is_empty() => {
             let part = part("summary_text", "text", &texts.summary);
@@ -275,20 +276,4 @@ fn part(kind: &str, member: &str, text: &str) -> Vec<u8> {
     }
     out.push(b'}');
     out
-}
-
-fn string(text: &str) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len() + 8);
-    write_str(&mut out, text);
-    out
-}
-
-/// Whether `arguments` are a JSON object to the strictest reader: what a tool is run with is parsed
-/// again, so this crate's own leniency will not do.
-fn is_object(arguments: &str) -> bool {
-    serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(arguments).is_ok()
-}
-
-fn owned(text: Str<'_>) -> String {
-    text.unescape().into_owned()
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::responses::stream::Event;
+use crate::{bound::AssembleError, responses::stream::Event};
 
 fn fold(events: &[&str]) -> Finished {
     fold_within(1 << 20, events).unwrap()

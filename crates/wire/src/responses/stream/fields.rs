@@ -35,23 +35,23 @@ impl<'a> Fields<'a> {
         member: Member<'a>,
     ) -> Result<(), Error> {
         match &*member.key.unescape() {
-            "type" => self.kind = text(cursor)?,
-            "delta" => self.delta = text(cursor)?,
-            "output_index" => self.output_index = index(cursor)?,
-            "content_index" => self.content_index = index(cursor)?,
+            "type" => self.kind = cursor.text_or_skip()?,
+            "delta" => self.delta = cursor.text_or_skip()?,
+            "output_index" => self.output_index = cursor.index_or_skip()?,
+            "content_index" => self.content_index = cursor.index_or_skip()?,
             "sequence_number" => self.sequence_number = cursor.uint_or_skip()?,
-            "summary_index" => self.summary_index = index(cursor)?,
-            "item" => self.item = object(cursor, stream_item)?,
-            "part" => self.part = object(cursor, |c| Ok(c.skip_value()?.of(c.text())))?,
-            "response" => self.response = object(cursor, snapshot)?,
-            "text" => self.text = text(cursor)?,
-            "refusal" => self.refusal = text(cursor)?,
-            "arguments" => self.arguments = text(cursor)?,
-            "input" => self.input = text(cursor)?,
-            "error" => self.error = object(cursor, error)?,
-            "code" => self.flat.code = text(cursor)?.unwrap_or_default(),
-            "message" => self.flat.message = text(cursor)?.unwrap_or_default(),
-            "param" => self.flat.param = text(cursor)?.unwrap_or_default(),
+            "summary_index" => self.summary_index = cursor.index_or_skip()?,
+            "item" => self.item = cursor.object_or_skip(stream_item)?,
+            "part" => self.part = cursor.object_or_skip(|c| Ok(c.skip_value()?.of(c.text())))?,
+            "response" => self.response = cursor.object_or_skip(snapshot)?,
+            "text" => self.text = cursor.text_or_skip()?,
+            "refusal" => self.refusal = cursor.text_or_skip()?,
+            "arguments" => self.arguments = cursor.text_or_skip()?,
+            "input" => self.input = cursor.text_or_skip()?,
+            "error" => self.error = cursor.object_or_skip(error)?,
+            "code" => self.flat.code = cursor.text_or_skip()?.unwrap_or_default(),
+            "message" => self.flat.message = cursor.text_or_skip()?.unwrap_or_default(),
+            "param" => self.flat.param = cursor.text_or_skip()?.unwrap_or_default(),
             _ => {}
         }
         Ok(())
@@ -167,30 +167,6 @@ fn is_progress(event: &str) -> bool {
     FAMILIES.contains(&family) || family.starts_with("shell_call_")
 }
 
-/// A string, or nothing where something else stands.
-#[inline]
-fn text<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, Error> {
-    Ok(cursor.string_or_skip()?.map(|(text, _)| text))
-}
-
-#[inline]
-fn index(cursor: &mut Cursor<'_>) -> Result<Option<u32>, Error> {
-    Ok(cursor.uint_or_skip()?.and_then(|index| u32::try_from(index).ok()))
-}
-
-/// An object read by `read`, or nothing where something else stands.
-#[inline]
-fn object<'a, T>(
-    cursor: &mut Cursor<'a>,
-    read: impl FnOnce(&mut Cursor<'a>) -> Result<T, Error>,
-) -> Result<Option<T>, Error> {
-    if cursor.peek()? == Kind::Object {
-        return read(cursor).map(Some);
-    }
-    cursor.skip_value()?;
-    Ok(None)
-}
-
 /// Reads a response object.
 pub(in crate::responses) fn snapshot<'a>(
     cursor: &mut Cursor<'a>,
@@ -199,12 +175,14 @@ pub(in crate::responses) fn snapshot<'a>(
     let whole = cursor.text();
     let span = cursor.members(|cursor, member| {
         match &*member.key.unescape() {
-            "id" => found.id = text(cursor)?.unwrap_or_default(),
-            "model" => found.model = text(cursor)?.unwrap_or_default(),
-            "status" => found.status = text(cursor)?,
+            "id" => found.id = cursor.text_or_skip()?.unwrap_or_default(),
+            "model" => found.model = cursor.text_or_skip()?.unwrap_or_default(),
+            "status" => found.status = cursor.text_or_skip()?,
             "created_at" => found.created_at = cursor.uint_or_skip()?,
-            "incomplete_details" => found.incomplete_reason = object(cursor, reason)?.flatten(),
-            "error" => found.error = object(cursor, error)?,
+            "incomplete_details" => {
+                found.incomplete_reason = cursor.member_text_or_skip("reason")?
+            }
+            "error" => found.error = cursor.object_or_skip(error)?,
             "usage" => found.usage = Usage::read(cursor)?,
             "output" => {
                 let list = cursor.peek()? == Kind::Array;
@@ -219,17 +197,6 @@ pub(in crate::responses) fn snapshot<'a>(
     Ok(found)
 }
 
-fn reason<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, Error> {
-    let mut found = None;
-    cursor.members(|cursor, member| {
-        if member.key.eq_str("reason") {
-            found = text(cursor)?;
-        }
-        Ok::<_, Error>(())
-    })?;
-    Ok(found)
-}
-
 fn error<'a>(cursor: &mut Cursor<'a>) -> Result<StreamError<'a>, Error> {
     let mut found = StreamError::default();
     cursor.members(|cursor, member| {
@@ -240,7 +207,7 @@ fn error<'a>(cursor: &mut Cursor<'a>) -> Result<StreamError<'a>, Error> {
             "param" => &mut found.param,
             _ => return Ok(()),
         };
-        *target = text(cursor)?.unwrap_or_default();
+        *target = cursor.text_or_skip()?.unwrap_or_default();
         Ok::<_, Error>(())
     })?;
     Ok(found)
@@ -277,20 +244,21 @@ pub(in crate::responses) fn stream_item<'a>(
             "arguments" => &mut fields.arguments,
             "input" => &mut fields.input,
             "phase" => {
-                fields.phase = text(cursor)?;
+                fields.phase = cursor.text_or_skip()?;
                 return Ok(());
             }
             "namespace" => {
-                fields.namespace = text(cursor)?;
+                fields.namespace = cursor.text_or_skip()?;
                 return Ok(());
             }
             "encrypted_content" => {
-                fields.encrypted = text(cursor)?.is_some_and(|content| !content.is_empty());
+                fields.encrypted =
+                    cursor.text_or_skip()?.is_some_and(|content| !content.is_empty());
                 return Ok(());
             }
             _ => return Ok(()),
         };
-        *target = text(cursor)?.unwrap_or_default();
+        *target = cursor.text_or_skip()?.unwrap_or_default();
         Ok::<_, Error>(())
     })?;
     let (id, status, raw) = (fields.id, fields.status, span.of(whole));

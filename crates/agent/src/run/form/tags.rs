@@ -1,0 +1,133 @@
+//! Tools for a model that has no tool calling of its own: they are described in the system prompt,
+//! calls are written as text, and results come back as the next user message.
+
+use serde_json::{Map, Value, json};
+use softland_session::results_text;
+use softland_session::wire::tags::{Shape, Tags};
+
+use super::{Answered, Asks, Form, plain_text};
+use crate::tool::ToolDef;
+
+/// The tag that holds a call.
+pub(in crate::run) const TAG: &str = "use_tool";
+
+/// What the model is told of tools, before the list of them.
+const ABOUT: &str = r#"# Tools
+
+You can call tools. To call one, write a block of this form, on lines of its own and outside of any code fence:
+
+<use_tool>
+{"name": "TOOL", "input": {"ARGUMENT": "VALUE"}}
+</use_tool>
+
+Between the tags stands one JSON object and nothing else. You may write several blocks, one behind the other, where no call needs the result of another. End your message with the last block: the tools run then, and the next message holds their results in the same order, each as <tool_result name="TOOL">. Never write a result yourself. The result of a call that failed is an object with an "error". Once you need no further tool, answer without a block.
+
+These are the tools, each with the JSON schema of its input:
+"#;
+
+/// How responses of such a model are read: what it writes behind its calls is not kept, since it
+/// knows no result yet. `None` never comes: the tag is a name.
+pub(in crate::run) fn shape() -> Option<Shape> {
+    let tags = Tags::new([TAG]).ok()?;
+    Some(Shape { suppress_tail: true, ..Shape::watch(tags) })
+}
+
+/// The system prompt with the tools described in it.
+pub(in crate::run) fn system(system: &str, tools: &[ToolDef]) -> String {
+    if tools.is_empty() {
+        return system.to_owned();
+    }
+    let mut prompt = system.to_owned();
+    if !prompt.is_empty() {
+        prompt.push_str("\n\n");
+    }
+    prompt.push_str(ABOUT);
+    for ToolDef { name, description, input_schema, .. } in tools {
+        let tool = json!({"name": name, "description": description, "input_schema": input_schema});
+        prompt.push('\n');
+        prompt.push_str(&tool.to_string());
+    }
+    prompt
+}
+
+/// The arguments of a call with the types that the tool's schema names: where each argument is an
+/// element of text, numbers and truth values come as text.
+pub(in crate::run) fn typed(tool: Option<&ToolDef>, input: &str) -> Option<String> {
+    let properties = tool?.input_schema.get("properties")?.as_object()?;
+    let mut arguments: Map<String, Value> = serde_json::from_str(input).ok()?;
+    let mut changed = false;
+    for (name, value) in &mut arguments {
+        let kind =
+            properties.get(name).and_then(|schema| schema.get("type")).and_then(Value::as_str);
+        let text = value.as_str().map(str::trim);
+        let read = match (kind, text) {
+            (Some("integer" | "number" | "boolean"), Some(text)) => {
+                serde_json::from_str(text).ok().filter(|read: &Value| {
+                    if kind == Some("boolean") { read.is_boolean() } else { read.is_number() }
+                })
+            }
+            _ => None,
+        };
+        if let Some(read) = read {
+            *value = read;
+            changed = true;
+        }
+    }
+    changed.then(|| Value::Object(arguments).to_string())
+}
+
+/// An API's messages, with calls and results as text.
+pub(super) struct Written(pub(super) &'static dyn Form);
+
+impl Form for Written {
+    fn path(&self) -> &'static str {
+        self.0.path()
+    }
+
+    fn refusal(&self, status: u16, body: &[u8]) -> String {
+        self.0.refusal(status, body)
+    }
+
+    fn head(&self, asks: &Asks<'_>) -> Value {
+        self.0.head(asks)
+    }
+
+    fn messages(&self) -> &'static str {
+        self.0.messages()
+    }
+
+    fn opening(&self, system: &str) -> Option<Value> {
+        self.0.opening(system)
+    }
+
+    fn question(&self, texts: &[String]) -> Vec<Value> {
+        self.0.question(texts)
+    }
+
+    /// As it is read again: that it failed stands in it.
+    fn told(&self, answered: &Answered) -> String {
+        let text = plain_text(answered);
+        let whole = results_text([(answered.name.as_str(), text.as_str())]);
+        match whole.split_once(">\n").and_then(|(_, rest)| rest.rsplit_once("\n</")) {
+            Some((inside, _)) => inside.trim_ascii().to_owned(),
+            None => text,
+        }
+    }
+
+    fn results(&self, results: &[Answered], said: &[String]) -> Vec<Value> {
+        let told: Vec<_> = results.iter().map(|answered| self.told(answered)).collect();
+        let named = results.iter().zip(&told);
+        let named = named.map(|(answered, text)| (answered.name.as_str(), text.as_str()));
+        let mut texts = vec![results_text(named)];
+        texts.extend_from_slice(said);
+        self.0.question(&texts)
+    }
+
+    fn answer(&self, text: &str) -> Value {
+        self.0.answer(text)
+    }
+
+    fn drop_signed(&self, message: &mut Value) -> bool {
+        self.0.drop_signed(message)
+    }
+}

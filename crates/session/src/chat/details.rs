@@ -1,0 +1,84 @@
+//! `reasoning_details` of several responses in one message: clients put the pieces of one `index`
+//! together, so those of a later response get indexes of their own. It reads nothing else of them.
+
+use softland_wire::json::{Cursor, Error, Span};
+
+/// The index behind all those in a list; 0 where there are none.
+pub(super) fn next_index(list: &str) -> u64 {
+    let indexes = spans(list).into_iter().filter_map(|(_, index)| index.checked_add(1));
+    indexes.max().unwrap_or(0)
+}
+
+/// The list with all indexes so much higher.
+pub(super) fn moved(list: &str, by: u64) -> String {
+    let mut out = String::with_capacity(list.len());
+    let mut rest = 0;
+    for (span, index) in spans(list) {
+        out.push_str(list.get(rest..span.start).unwrap_or_default());
+        out.push_str(&index.saturating_add(by).to_string());
+        rest = span.end;
+    }
+    out.push_str(list.get(rest..).unwrap_or_default());
+    out
+}
+
+/// Details of one response, behind those of others.
+pub(super) fn behind(before: &[String], details: &[String]) -> Vec<String> {
+    let by = next_index(&list_of(before));
+    if by == 0 { details.to_vec() } else { all_moved(details, by) }
+}
+
+/// Each detail, its index so much higher.
+pub(super) fn all_moved(details: &[String], by: u64) -> Vec<String> {
+    let one = |detail: &String| {
+        let list = moved(&["[", detail, "]"].concat(), by);
+        list.strip_prefix('[').and_then(|l| l.strip_suffix(']')).unwrap_or(&list).to_owned()
+    };
+    details.iter().map(one).collect()
+}
+
+fn list_of(details: &[String]) -> String {
+    ["[", &details.join(","), "]"].concat()
+}
+
+/// Where the `index` of each detail stands, and what it is.
+fn spans(list: &str) -> Vec<(Span, u64)> {
+    let mut spans = Vec::new();
+    // A list that cannot be read is left as it is.
+    let read = Cursor::new(list).elements(|cursor| {
+        cursor.members(|cursor, member| {
+            if member.key.eq_str("index") {
+                let span = cursor.skip_value()?;
+                spans.extend(span.of(list).parse().ok().map(|index| (span, index)));
+            }
+            Ok::<_, Error>(())
+        })?;
+        Ok::<_, Error>(())
+    });
+    if read.is_err() {
+        spans.clear();
+    }
+    spans
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indexes_go_up() {
+        let list =
+            r#"[{"type":"a","index":0,"text":"\"index\":7"}, {"index": 3 ,"data":{"index":9}},{}]"#;
+        assert_eq!(next_index(list), 4);
+        let expected =
+            r#"[{"type":"a","index":2,"text":"\"index\":7"}, {"index": 5 ,"data":{"index":9}},{}]"#;
+        assert_eq!(moved(list, 2), expected);
+    }
+
+    #[test]
+    fn what_is_no_list_of_objects_stays() {
+        for list in ["[1,2]", "[", "null", r#"[{"index":"0"}]"#, "[]"] {
+            assert_eq!((next_index(list), moved(list, 2).as_str()), (0, list));
+        }
+    }
+}

@@ -1,0 +1,532 @@
+//! Text in which calls are written, as it streams: which of its frames go on as they came, which
+//! in part and which not at all.
+//!
+//! The shaper (`softland_wire::tags`) says what passes; frames wait here until it has said so of
+//! all their text. A call that is not decided on holds back what follows it until the verdict.
+
+mod found;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use softland_core::{Admission, Role};
+use softland_wire::json::write_str;
+use softland_wire::tags::{ShapeError, Shaper, StopReason};
+
+use super::{Mode, Relay, Show};
+use crate::framing::{Begins, Broken, End, More, Part};
+use crate::out::{Event, Intervention, Out, ShapeNote};
+use crate::reply::{Reply, Seen};
+use crate::tags::{Reader, Tagged, id_of, shows, with_str};
+use found::{Found, Item};
+
+/// The shaping of one client message.
+#[derive(Debug)]
+pub(super) struct Shaping {
+    reader: Reader,
+    /// The turn, in the ids of its calls.
+    turn: Option<u64>,
+    /// Calls of the responses before the one under way.
+    before: usize,
+    shaper: Shaper,
+    tagged: Tagged,
+    notes: Vec<ShapeNote>,
+    /// Bytes of the text under way that nothing was said of yet.
+    open: usize,
+    queue: VecDeque<Waiting>,
+    /// From the first call on that waits for the verdict.
+    gate: VecDeque<Item>,
+    /// What stands behind a call and passes only with the next one.
+    between: Option<String>,
+    /// Of each text: what has passed of it, and whether that is not all.
+    passed: BTreeMap<usize, String>,
+    changed: BTreeSet<usize>,
+    failed: Option<ShapeError>,
+}
+
+/// A frame of a text.
+#[derive(Debug)]
+struct Waiting {
+    slot: usize,
+    key: u32,
+    begins: bool,
+    anew: bool,
+    stops: bool,
+    again: bool,
+    /// It came with the message's end.
+    late: bool,
+    raw: Vec<u8>,
+    /// Where its text stands in it, as in JSON; unknown where it is softland's own.
+    at: Option<(usize, usize)>,
+    /// Bytes of its text that nothing was decided on yet.
+    left: usize,
+    /// What of its text passes, and whether some of it does not.
+    passed: String,
+    dropped: bool,
+}
+
+impl Shaping {
+    pub(super) fn new(reader: Reader, turn: u64) -> Self {
+        let shaper = Shaper::new((*reader.shape).clone());
+        Self {
+            turn: (reader.role == Role::Engine).then_some(turn),
+            reader,
+            before: 0,
+            shaper,
+            tagged: Tagged::default(),
+            notes: Vec::new(),
+            open: 0,
+            queue: VecDeque::new(),
+            gate: VecDeque::new(),
+            between: None,
+            passed: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            failed: None,
+        }
+    }
+
+    /// Makes ready for the next response.
+    fn begin(&mut self) {
+        let fresh = Self::new(self.reader.clone(), self.turn.unwrap_or(0));
+        let before = self.before;
+        *self = Self { before, turn: self.turn, ..fresh };
+        self.tagged.suppress = self.reader.shape.suppress_tail;
+    }
+
+    /// Takes text of this block.
+    fn push(&mut self, block: usize, text: &str) -> Vec<Item> {
+        self.open += text.len();
+        let mut found = Found::new(block, &self.reader, self.before, self.turn);
+        let pushed = self
+            .shaper
+            .push(text, &mut |piece| found.take(&piece, &mut self.tagged, &mut self.notes));
+        self.failed = self.failed.or_else(|| pushed.err());
+        let items = found.items;
+        self.count(items)
+    }
+
+    fn tick(&mut self, block: usize, now_ms: u64) -> Vec<Item> {
+        let mut found = Found::new(block, &self.reader, self.before, self.turn);
+        self.shaper
+            .tick(now_ms, &mut |piece| found.take(&piece, &mut self.tagged, &mut self.notes));
+        let items = found.items;
+        self.count(items)
+    }
+
+    /// A text has ended: what is left of it is dropped.
+    fn end_text(&mut self, block: usize) -> Vec<Item> {
+        let mut found = Found::new(block, &self.reader, self.before, self.turn);
+        let ended = self
+            .shaper
+            .end_text(&mut |piece| found.take(&piece, &mut self.tagged, &mut self.notes));
+        self.failed = self.failed.or_else(|| ended.err());
+        let items = found.items;
+        let mut items = self.count(items);
+        if self.open > 0 {
+            items.push(Item::Drop(std::mem::take(&mut self.open)));
+        }
+        items
+    }
+
+    /// The response has ended.
+    fn finish(&mut self) {
+        let mut found = Found::new(0, &self.reader, self.before, self.turn);
+        let ended =
+            self.shaper.finish(&mut |piece| found.take(&piece, &mut self.tagged, &mut self.notes));
+        self.failed = self.failed.or_else(|| ended.err());
+    }
+
+    fn count(&mut self, mut items: Vec<Item>) -> Vec<Item> {
+        let said: usize = items.iter().map(Item::len).sum();
+        self.open = self.open.saturating_sub(said);
+        if self.tagged.stop.is_some() && self.open > 0 {
+            items.push(Item::Drop(std::mem::take(&mut self.open)));
+        }
+        items
+    }
+}
+
+impl Relay {
+    /// Makes the shaping ready for the next response; a text of this one that was not ended is.
+    pub(super) fn begin_shaping(&mut self, out: &mut Out) {
+        self.end_shown(out);
+        if let Some(shaping) = &mut self.shaping {
+            shaping.begin();
+        }
+    }
+
+    /// Why a text could not be shaped.
+    pub(super) fn shape_failure(&self) -> Result<(), Broken> {
+        let failed = self.shaping.as_ref().and_then(|shaping| shaping.failed);
+        failed.map_or(Ok(()), |error| Err(Broken::Other(error.to_string())))
+    }
+
+    /// Why the response is to be ended before its end, if it is.
+    pub(crate) fn stopped(&self) -> Option<StopReason> {
+        self.shaping.as_ref().and_then(|shaping| shaping.tagged.stop)
+    }
+
+    /// Whether text is held back.
+    pub(crate) fn holds_text(&self) -> bool {
+        self.shaping.as_ref().is_some_and(|shaping| {
+            shaping.shaper.held_bytes() > 0 || !shaping.queue.is_empty() || !shaping.gate.is_empty()
+        })
+    }
+
+    /// When the response is to be ended if no further call begins.
+    pub(crate) fn shape_deadline_ms(&self) -> Option<u64> {
+        self.shaping.as_ref().and_then(|shaping| shaping.shaper.deadline_ms())
+    }
+
+    /// Says what time it is.
+    pub(crate) fn tick(&mut self, now_ms: u64, out: &mut Out) {
+        let Some(mut shaping) = self.shaping.take() else { return };
+        let block = self.slots.len().saturating_sub(1);
+        let found = shaping.tick(block, now_ms);
+        self.flow(&mut shaping, found, out);
+        self.shaping = Some(shaping);
+    }
+
+    /// Whether what begins now waits for the verdict with the call before it.
+    pub(super) fn is_gated(&self) -> bool {
+        self.shaping.as_ref().is_some_and(|shaping| !shaping.gate.is_empty())
+    }
+
+    /// A part of a text.
+    pub(super) fn shape_part(
+        &mut self,
+        at: usize,
+        part: &Part<'_>,
+        raw: &[u8],
+        late: bool,
+        out: &mut Out,
+    ) {
+        let Some(mut shaping) = self.shaping.take() else { return };
+        let text = match part.more {
+            More::Text(text) => text.unescape(),
+            _ => "".into(),
+        };
+        let place = match part.more {
+            More::Text(text) => place_in(raw, text.raw()),
+            _ => None,
+        };
+        shaping.queue.push_back(Waiting {
+            slot: at,
+            key: part.key,
+            begins: part.begins.is_some(),
+            anew: part.anew,
+            stops: part.stops,
+            again: part.again,
+            late,
+            raw: raw.to_vec(),
+            at: place,
+            left: text.len(),
+            passed: String::new(),
+            dropped: false,
+        });
+        let mut found = shaping.push(at, &text);
+        if part.stops {
+            found.extend(shaping.end_text(at));
+        }
+        self.flow(&mut shaping, found, out);
+        self.shaping = Some(shaping);
+    }
+
+    /// The stream has ended.
+    pub(super) fn shape_end(&mut self, out: &mut Out) {
+        let Some(mut shaping) = self.shaping.take() else { return };
+        if matches!(self.mode, Mode::Live { .. }) {
+            let block = shaping.queue.back().map_or(0, |last| last.slot);
+            let found = shaping.end_text(block);
+            self.flow(&mut shaping, found, out);
+        }
+        if shaping.gate.is_empty() {
+            self.client.tell_end(out);
+        }
+        self.shaping = Some(shaping);
+    }
+
+    /// Carries out what was found, up to a call that is not decided on.
+    fn flow(&mut self, shaping: &mut Shaping, found: Vec<Item>, out: &mut Out) {
+        for item in found {
+            if !shaping.gate.is_empty() {
+                shaping.gate.push_back(item);
+                continue;
+            }
+            let passes = match &item {
+                Item::Call(place, _) => self.decides(shaping, *place),
+                _ => Some(true),
+            };
+            match passes {
+                Some(passes) => self.carry_out(shaping, &item, passes, out),
+                None => shaping.gate.push_back(item),
+            }
+        }
+        self.flush_empty(shaping, out);
+    }
+
+    /// Whether a call passes, if that is decided before the turn has ended.
+    fn decides(&mut self, shaping: &Shaping, place: usize) -> Option<bool> {
+        if self.mode == (Mode::Live { calls: false }) {
+            return None;
+        }
+        if self.role == Role::Engine {
+            return Some(true);
+        }
+        let name = shaping.tagged.calls.get(place).map(|call| call.name.clone());
+        self.names.push((String::new(), name.unwrap_or_default(), false));
+        Some(self.last_passes())
+    }
+
+    fn carry_out(&mut self, shaping: &mut Shaping, item: &Item, passes: bool, out: &mut Out) {
+        match item {
+            Item::Text(text) => match &mut shaping.between {
+                Some(between) => between.push_str(text),
+                None => {
+                    self.advance(shaping, text, true, out);
+                    self.client.tell_text(text, out);
+                }
+            },
+            Item::Call(place, raw) => {
+                let between = shaping.between.take().unwrap_or_default();
+                self.advance(shaping, &between, passes, out);
+                self.advance(shaping, raw, passes, out);
+                if shaping.tagged.suppress {
+                    shaping.between = Some(String::new());
+                }
+                if let Some(call) = shaping.tagged.calls.get(*place).filter(|_| passes) {
+                    self.client.tell_text(&between, out);
+                    self.client.tell_call(call, out);
+                }
+            }
+            Item::Open(raw) => {
+                self.advance(shaping, raw, true, out);
+                if self.role == Role::Gateway {
+                    self.client.tell_text(raw, out);
+                }
+            }
+            Item::Repeated(bytes) => {
+                if let Some(between) = &mut shaping.between {
+                    let between = std::mem::take(between);
+                    self.advance(shaping, &between, true, out);
+                    self.client.tell_text(&between, out);
+                }
+                self.skip(shaping, *bytes, out);
+            }
+            Item::Drop(bytes) => self.skip(shaping, *bytes, out),
+        }
+    }
+
+    /// The next bytes of text pass, or do not. A frame goes on once all of its text is decided on:
+    /// where all of it passes, as it came.
+    fn advance(&mut self, shaping: &mut Shaping, text: &str, passes: bool, out: &mut Out) {
+        if !passes {
+            return self.skip(shaping, text.len(), out);
+        }
+        let mut text = text;
+        while !text.is_empty() {
+            self.flush_empty(shaping, out);
+            let Some(front) = shaping.queue.front_mut() else { return };
+            let taken = front.left.min(text.len());
+            let Some((piece, rest)) = text.split_at_checked(taken) else { return };
+            front.left -= taken;
+            front.passed.push_str(piece);
+            text = rest;
+            self.show_decided(shaping, out);
+        }
+    }
+
+    fn skip(&mut self, shaping: &mut Shaping, bytes: usize, out: &mut Out) {
+        let mut bytes = bytes;
+        while bytes > 0 {
+            self.flush_empty(shaping, out);
+            let Some(front) = shaping.queue.front_mut() else { return };
+            let taken = front.left.min(bytes);
+            front.left -= taken;
+            front.dropped = true;
+            bytes -= taken;
+            shaping.changed.insert(front.slot);
+            self.client.change();
+            self.show_decided(shaping, out);
+        }
+    }
+
+    /// The first frame, if all of its text is decided on.
+    fn show_decided(&mut self, shaping: &mut Shaping, out: &mut Out) {
+        let Some(frame) = shaping.queue.pop_front_if(|front| front.left == 0) else { return };
+        if frame.passed.is_empty() {
+            return;
+        }
+        shaping.passed.entry(frame.slot).or_default().push_str(&frame.passed);
+        let Some(slot) = self.slots.get_mut(frame.slot) else { return };
+        let client = &mut self.client;
+        let before = std::mem::take(&mut out.bytes);
+        with_str(&frame.passed, |text| {
+            let part = Part {
+                key: frame.key,
+                begins: Some(Begins::Text).filter(|_| frame.begins),
+                anew: frame.anew,
+                more: More::Text(text),
+                stops: false,
+                again: false,
+            };
+            match frame.at {
+                _ if !frame.dropped => client.block(slot, &part, &frame.raw, out),
+                Some(at) => {
+                    client.block(slot, &part, &spliced(&frame.raw, at, &frame.passed), out);
+                }
+                None => {
+                    let own = client.framing.alone(&part);
+                    client.block(slot, &part, &own, out);
+                }
+            }
+        });
+        let shown = std::mem::replace(&mut out.bytes, before);
+        if frame.late {
+            self.client.late.extend(shown);
+        } else {
+            out.bytes.extend(shown);
+        }
+    }
+
+    /// Frames without text, once all text before them is decided on.
+    fn flush_empty(&mut self, shaping: &mut Shaping, out: &mut Out) {
+        while let Some(frame) = shaping.queue.pop_front_if(|front| front.left == 0) {
+            let Some(slot) = self.slots.get_mut(frame.slot) else { continue };
+            if frame.stops {
+                self.client.tell_end(out);
+            }
+            let replaced = frame.again && shaping.changed.contains(&frame.slot);
+            match slot.index().filter(|_| replaced) {
+                Some(index) if frame.stops => {
+                    let text = shaping.passed.get(&frame.slot).map_or("", String::as_str);
+                    self.client.end_text(index, Some(&frame.raw), text, out);
+                }
+                Some(_) => {}
+                None => {
+                    let begins = Some(Begins::Text).filter(|_| frame.begins);
+                    let (anew, stops) = (frame.anew, frame.stops);
+                    let part = Part { begins, anew, stops, ..Part::bare(frame.key) };
+                    self.client.block(slot, &part, &frame.raw, out);
+                }
+            }
+        }
+    }
+
+    /// Ends a text that was shown and whose end has not come.
+    fn end_shown(&mut self, out: &mut Out) {
+        let Some(shaping) = &self.shaping else { return };
+        let Some(index) = self.client.open_text() else { return };
+        let slot = self.slots.iter().position(|slot| slot.index() == Some(index));
+        let text = slot.and_then(|slot| shaping.passed.get(&slot)).map_or("", String::as_str);
+        self.client.change();
+        self.client.tell_end(out);
+        self.client.end_text(index, None, text, out);
+    }
+
+    /// Says what the texts of a response hold, once it has ended.
+    pub(super) fn complete(&mut self, reply: &mut Reply, end: &mut End, out: &mut Out) {
+        let Some(mut shaping) = self.shaping.take() else { return };
+        if !matches!(self.mode, Mode::Live { .. }) {
+            for (at, block) in reply.blocks.iter().enumerate() {
+                if let Seen::Text(text) = block.seen() {
+                    shaping.push(at, text);
+                    shaping.end_text(at);
+                }
+            }
+        }
+        shaping.finish();
+        let mut tagged = std::mem::take(&mut shaping.tagged);
+        let (turn, before) = (shaping.turn, shaping.before);
+        let ended = reply.whole;
+        tagged.judge(&shaping.reader, ended, &|place| id_of(turn, before + place));
+        shaping.before += tagged.calls.len();
+        for (at, block) in reply.blocks.iter_mut().enumerate() {
+            let Seen::Text(old) = block.seen() else { continue };
+            let new = tagged.text(at, true, |_| true);
+            if new != old {
+                block.set_text(&new);
+                self.client.change();
+            }
+        }
+        let trimmed = tagged.trimmed > 0 && !tagged.calls.is_empty();
+        if tagged.stop.is_some() || (trimmed && !reply.whole) {
+            *end = End::Stop;
+            reply.end_here();
+            self.client.change();
+        }
+        tell(&tagged, &mut shaping.notes, out);
+        reply.tagged = Some(Box::new(tagged));
+        self.shaping = Some(shaping);
+    }
+
+    /// What was held behind an undecided call is shown, as far as the verdict says. Returns the
+    /// response as the client gets it, where its text differs.
+    pub(super) fn settle_shaped(
+        &mut self,
+        reply: &Reply,
+        show: Show,
+        admissions: &[Admission],
+        out: &mut Out,
+    ) -> Option<Reply> {
+        let mut shaping = self.shaping.take()?;
+        let shows = |place: usize| shows(show, admissions.get(place));
+        for item in std::mem::take(&mut shaping.gate) {
+            match &item {
+                // What stands before the first call has passed, wherever its frame ends.
+                _ if show == Show::Nothing => self.skip(&mut shaping, item.len(), out),
+                Item::Call(place, _) => {
+                    self.carry_out(&mut shaping, &item, shows(*place), out);
+                }
+                _ => self.carry_out(&mut shaping, &item, true, out),
+            }
+        }
+        self.flush_empty(&mut shaping, out);
+        self.client.tell_end(out);
+        let mut shown = None;
+        if let Some(tagged) = reply.tagged.as_ref().filter(|tagged| !tagged.calls.is_empty()) {
+            let mut own = reply.clone();
+            for (at, block) in own.blocks.iter_mut().enumerate() {
+                if matches!(block.seen(), Seen::Text(_)) {
+                    block.set_text(&tagged.text(at, true, shows));
+                }
+            }
+            if (0..tagged.calls.len()).any(|place| !shows(place)) {
+                self.client.change();
+            }
+            shown = Some(own);
+        }
+        self.shaping = Some(shaping);
+        if reply.tagged.as_ref().is_some_and(|tagged| tagged.stop.is_some()) {
+            self.end_shown(out);
+        }
+        shown
+    }
+}
+
+/// Tells what the shape did.
+fn tell(tagged: &Tagged, notes: &mut Vec<ShapeNote>, out: &mut Out) {
+    out.events.extend(notes.drain(..).map(Event::Shaped));
+    if tagged.trimmed > 0 {
+        out.events.push(Event::Intervention {
+            intervention: Intervention::TrimTail,
+            because: None,
+            text: Some(format!("{} bytes dropped", tagged.trimmed)),
+        });
+    }
+}
+
+/// Where a text stands in a frame that it was read from.
+fn place_in(raw: &[u8], text: &str) -> Option<(usize, usize)> {
+    let at = (text.as_ptr() as usize).checked_sub(raw.as_ptr() as usize)?;
+    let found = raw.get(at..at.checked_add(text.len())?)?;
+    let quoted = at.checked_sub(1).and_then(|before| raw.get(before)) == Some(&b'"');
+    (quoted && found == text.as_bytes()).then_some((at, text.len()))
+}
+
+/// A frame with another text.
+fn spliced(raw: &[u8], (at, length): (usize, usize), text: &str) -> Vec<u8> {
+    let mut out = raw.get(..at.saturating_sub(1)).unwrap_or_default().to_vec();
+    write_str(&mut out, text);
+    out.extend_from_slice(raw.get(at + length + 1..).unwrap_or_default());
+    out
+}

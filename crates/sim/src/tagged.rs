@@ -1,0 +1,155 @@
+//! A model without tool calling: it reads of its tools in its instructions, writes its calls as
+//! text and finds their results in the next user message.
+//!
+//! Its instructions show the tag `<use_tool>` and hold each tool as a line of its own, a JSON
+//! object with `name` and `input_schema`. Whatever scenario it plays, it plays it so.
+
+use crate::history::{Called, History, Returned, Role, Tool};
+use crate::json::{Json, map};
+use crate::openai::failed;
+use crate::turn::{Part, Stop, Turn};
+use std::borrow::Cow;
+
+const OPENING: &str = "<use_tool>";
+const CLOSING: &str = "</use_tool>";
+
+/// What a conversation says in such texts.
+#[derive(Debug, Default)]
+pub(crate) struct Tagged {
+    tools: Vec<Json>,
+    /// Turn by turn.
+    turns: Vec<Written>,
+}
+
+#[derive(Debug, Default)]
+struct Written {
+    calls: Vec<(String, String, Json)>,
+    results: Vec<(String, String)>,
+    /// What stands beside the results.
+    rest: String,
+}
+
+impl Tagged {
+    /// Reads a conversation; nothing where tools are declared, or its instructions show none.
+    pub(crate) fn read(history: &History<'_>, instructions: &[&str]) -> Self {
+        if !history.tools.is_empty() || !instructions.iter().any(|text| text.contains(OPENING)) {
+            return Self::default();
+        }
+        let lines = instructions.iter().flat_map(|text| text.lines());
+        let tools: Vec<Json> = lines.filter_map(tool).collect();
+        if tools.is_empty() {
+            return Self::default();
+        }
+        let turns = history.turns.iter().map(|turn| match turn.role {
+            Role::Assistant => Written { calls: calls(&turn.text()), ..Written::default() },
+            Role::User => results(&turn.text()),
+            Role::System => Written::default(),
+        });
+        Self { turns: turns.collect(), tools }
+    }
+
+    /// Whether there is anything of the kind.
+    pub(crate) fn is_there(&self) -> bool {
+        !self.tools.is_empty()
+    }
+
+    /// The conversation with its written calls and results as such.
+    pub(crate) fn apply<'t>(&'t self, mut history: History<'t>) -> History<'t> {
+        history.tools = self
+            .tools
+            .iter()
+            .filter_map(|tool| Some(Tool::of(tool.str_at("name")?, tool.get("input_schema"))))
+            .collect();
+        for (turn, written) in history.turns.iter_mut().zip(&self.turns) {
+            turn.calls.extend(written.calls.iter().map(|(id, name, input)| Called {
+                id,
+                name,
+                input: Cow::Borrowed(input),
+            }));
+            if written.results.is_empty() {
+                continue;
+            }
+            turn.results.extend(written.results.iter().map(|(id, text)| Returned {
+                id,
+                text: Cow::Borrowed(text),
+                failed: failed(text),
+            }));
+            turn.texts.clear();
+            if !written.rest.is_empty() {
+                turn.texts.push(Cow::Borrowed(&written.rest));
+            }
+        }
+        history
+    }
+
+    /// A turn as such a model says it.
+    pub(crate) fn write(&self, turn: Turn) -> Turn {
+        if !self.is_there() || !turn.parts.iter().any(Part::is_call) {
+            return turn;
+        }
+        let cut = turn.stop == Some(Stop::MaxTokens);
+        let last = turn.parts.len().saturating_sub(1);
+        let mut parts: Vec<Part> = Vec::new();
+        for (at, part) in turn.parts.into_iter().enumerate() {
+            let text = match part {
+                Part::Text(text) => text,
+                Part::Tool { name, input, .. } => block(&name, &input, cut && at == last),
+                other => {
+                    parts.push(other);
+                    continue;
+                }
+            };
+            match parts.last_mut() {
+                Some(Part::Text(before)) => {
+                    before.push('\n');
+                    before.push_str(&text);
+                }
+                _ => parts.push(Part::Text(text)),
+            }
+        }
+        Turn { parts, ..turn }
+    }
+}
+
+/// A call as text; one that is cut ends within its input.
+fn block(name: &str, input: &str, cut: bool) -> String {
+    let name = Json::from(name).text();
+    let begun = format!("{OPENING}\n{{\"name\": {name}, \"input\": {input}");
+    if cut { begun } else { format!("{begun}}}\n{CLOSING}") }
+}
+
+fn tool(line: &str) -> Option<Json> {
+    let line = line.trim();
+    let json = line.starts_with('{').then(|| Json::parse(line.as_bytes()).ok()).flatten()?;
+    (json.str_at("name").is_some() && json.get("input_schema").is_some()).then_some(json)
+}
+
+/// The calls in a text. What it wrote wrong it knows as a call all the same.
+fn calls(text: &str) -> Vec<(String, String, Json)> {
+    let mut found = Vec::new();
+    for piece in text.split(OPENING).skip(1) {
+        let inside = piece.split(CLOSING).next().unwrap_or_default();
+        let json = Json::parse(inside.trim().as_bytes()).unwrap_or_else(|_| map([]));
+        let name = json.str_at("name").unwrap_or("unknown").to_owned();
+        let input = json.get("input").cloned().unwrap_or_else(|| map([]));
+        found.push((found.len().to_string(), name, input));
+    }
+    found
+}
+
+/// The results in a text, in the order of their calls.
+fn results(text: &str) -> Written {
+    let mut written = Written::default();
+    let mut pieces = text.split("<tool_result");
+    let mut rest = vec![pieces.next().unwrap_or_default()];
+    for piece in pieces {
+        let (result, after) = piece.split_once("</tool_result>").unwrap_or((piece, ""));
+        let inside = result.split_once(">").map_or("", |(_, inside)| inside);
+        let inside = inside.strip_prefix('\n').unwrap_or(inside);
+        let inside = inside.strip_suffix('\n').unwrap_or(inside);
+        written.results.push((written.results.len().to_string(), inside.to_owned()));
+        rest.push(after);
+    }
+    written.rest = rest.concat().trim().to_owned();
+    written
+}

@@ -1,0 +1,65 @@
+//! What readers of the protocols ask of a cursor: a value of the kind they know, or nothing.
+
+use super::{Cursor, Error, Kind, Span, Str};
+
+impl<'a> Cursor<'a> {
+    /// Reads a string, or skips a value of another kind.
+    #[inline]
+    pub(crate) fn text_or_skip(&mut self) -> Result<Option<Str<'a>>, Error> {
+        Ok(self.string_or_skip()?.map(|(text, _)| text))
+    }
+
+    /// Reads an index, or skips any other value.
+    #[inline]
+    pub(crate) fn index_or_skip(&mut self) -> Result<Option<u32>, Error> {
+        Ok(self.uint_or_skip()?.and_then(|index| u32::try_from(index).ok()))
+    }
+
+    /// Reads an object by `read`, or skips a value of another kind.
+    #[inline]
+    pub(crate) fn object_or_skip<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
+        if self.peek()? == Kind::Object {
+            return read(self).map(Some);
+        }
+        self.skip_value()?;
+        Ok(None)
+    }
+
+    /// Skips a value and says where it stands, unless it is `null`.
+    pub(crate) fn skip_unless_null(&mut self) -> Result<Option<Span>, Error> {
+        let kind = self.peek()?;
+        let span = self.skip_value()?;
+        Ok((kind != Kind::Null).then_some(span))
+    }
+
+    /// The value of the string member `name` of an object; of any other value, nothing.
+    pub(crate) fn member_text_or_skip(&mut self, name: &str) -> Result<Option<Str<'a>>, Error> {
+        let found = self.object_or_skip(|cursor| {
+            let mut found = None;
+            cursor.members(|cursor, member| {
+                if member.key.eq_str(name) {
+                    found = cursor.text_or_skip()?;
+                }
+                Ok::<_, Error>(())
+            })?;
+            Ok(found)
+        })?;
+        Ok(found.flatten())
+    }
+}
+
+impl Str<'_> {
+    /// What the string means.
+    pub(crate) fn owned(self) -> String {
+        self.unescape().into_owned()
+    }
+}
+
+/// Whether `text` is a JSON object to the strictest reader: what a tool is run with is parsed
+/// again, and what goes back is parsed by the API, so this crate's own leniency will not do.
+pub(crate) fn is_strict_object(text: &str) -> bool {
+    serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text).is_ok()
+}

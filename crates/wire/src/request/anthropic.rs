@@ -1,0 +1,82 @@
+//! Messages, viewed: the view is this protocol's, so it is read in one pass.
+
+mod blocks;
+mod members;
+#[cfg(test)]
+mod tests;
+
+use crate::{
+    Api,
+    json::{self, Cursor, Span, Str},
+    request::{MaxTokens, Messages, Request, RequestError, Thinking, Thread, ToolChoice, Tools},
+};
+
+/// Reads a request body.
+pub(super) fn scan(body: &[u8]) -> Result<Request<'_>, RequestError> {
+    let mut cursor = Cursor::from_bytes(body)?;
+    let mut found = Found::default();
+    let span = cursor.members(|cursor, member| found.read(cursor, member))?;
+    cursor.end()?;
+    Ok(Request {
+        api: Api::Anthropic,
+        text: cursor.text(),
+        span,
+        model: found.model.ok_or(RequestError::Missing { member: "model" })?,
+        stream: found.stream,
+        max_tokens: found.max_tokens,
+        system: found.system,
+        tools: found.tools,
+        tool_choice: found.tool_choice,
+        thinking: found.thinking,
+        cache_control: found.cache_control,
+        user_id: found.user_id,
+        thread: found.thread,
+        limit_member: "max_tokens",
+        stream_options: None,
+        previous: None,
+        elsewhere: false,
+        stored: false,
+        apart: None,
+        messages: found.messages.ok_or(RequestError::Missing { member: "messages" })?,
+    })
+}
+
+/// The top-level members read so far.
+#[derive(Default)]
+struct Found<'a> {
+    model: Option<Str<'a>>,
+    stream: bool,
+    max_tokens: Option<MaxTokens>,
+    system: Option<Span>,
+    tools: Option<Tools<'a>>,
+    tool_choice: Option<ToolChoice<'a>>,
+    thinking: Thinking,
+    cache_control: bool,
+    user_id: Option<Str<'a>>,
+    thread: Option<Thread<'a>>,
+    messages: Option<Messages<'a>>,
+}
+
+impl<'a> Found<'a> {
+    fn read(
+        &mut self,
+        cursor: &mut Cursor<'a>,
+        member: json::Member<'a>,
+    ) -> Result<(), RequestError> {
+        match &*member.key.unescape() {
+            "model" => self.model = cursor.text_or_skip()?,
+            "stream" => self.stream = cursor.bool_or_skip()? == Some(true),
+            "max_tokens" => self.max_tokens = members::max_tokens(cursor, member.span)?,
+            "system" => self.system = cursor.skip_unless_null()?,
+            "tools" => self.tools = members::tools(cursor)?,
+            "tool_choice" => self.tool_choice = members::tool_choice(cursor, member.span)?,
+            "thinking" => self.thinking = members::thinking(cursor)?,
+            "cache_control" => self.cache_control = cursor.skip_unless_null()?.is_some(),
+            "metadata" => self.user_id = cursor.member_text_or_skip("user_id")?,
+            "thread" => self.thread = members::thread(cursor)?,
+            "messages" => self.messages = Some(blocks::messages(cursor)?),
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,162 @@
+//! The messages of a Messages request, read.
+
+use crate::{
+    json::{Cursor, Error, Kind, Member, Span, Str},
+    request::{
+        Block, BlockKind, Content, Input, Message, Messages, Part, RequestError, ResultContent,
+        Role, ToolResult,
+    },
+};
+
+pub(super) fn messages<'a>(cursor: &mut Cursor<'a>) -> Result<Messages<'a>, RequestError> {
+    RequestError::unless(cursor, &[Kind::Array], "messages", "a list of messages")?;
+    let mut list = Vec::new();
+    let span = cursor.elements(|cursor| {
+        list.push(message(cursor)?);
+        Ok::<_, RequestError>(())
+    })?;
+    Ok(Messages { span, string: false, list })
+}
+
+fn message<'a>(cursor: &mut Cursor<'a>) -> Result<Message<'a>, RequestError> {
+    RequestError::unless(cursor, &[Kind::Object], "messages[]", "an object")?;
+    let (mut role, mut content) = (None, None);
+    let span = cursor.members(|cursor, member| {
+        match &*member.key.unescape() {
+            "role" => role = cursor.text_or_skip()?.map(read_role),
+            "content" => content = Some(read_content(cursor)?),
+            _ => {}
+        }
+        Ok::<_, RequestError>(())
+    })?;
+    Ok(Message {
+        role: role.ok_or(RequestError::Missing { member: "messages[].role" })?,
+        span,
+        content: content.ok_or(RequestError::Missing { member: "messages[].content" })?,
+    })
+}
+
+fn read_role(role: Str<'_>) -> Role {
+    match &*role.unescape() {
+        "user" => Role::User,
+        "assistant" => Role::Assistant,
+        "system" => Role::System,
+        _ => Role::Other,
+    }
+}
+
+fn read_content<'a>(cursor: &mut Cursor<'a>) -> Result<Content<'a>, RequestError> {
+    const ALLOWED: &str = "a string or a list of blocks";
+    RequestError::unless(cursor, &[Kind::String, Kind::Array], "messages[].content", ALLOWED)?;
+    if cursor.peek()? == Kind::String {
+        let (text, span) = cursor.string()?;
+        return Ok(Content::Text(text, span));
+    }
+    // Most messages have one block or two; the default growth would make room for four.
+    let mut blocks = Vec::with_capacity(2);
+    let span = cursor.elements(|cursor| {
+        RequestError::unless(cursor, &[Kind::Object], "messages[].content[]", "an object")?;
+        blocks.push(block(cursor)?);
+        Ok::<_, RequestError>(())
+    })?;
+    Ok(Content::Blocks { span, blocks })
+}
+
+/// A block's members, whatever its type: the type may come last.
+#[derive(Default)]
+struct Fields<'a> {
+    kind: Str<'a>,
+    text: Option<(Str<'a>, Span)>,
+    id: Str<'a>,
+    name: Str<'a>,
+    input: Span,
+    tool_use_id: Str<'a>,
+    is_error: bool,
+    cache_control: bool,
+    content: Option<ResultContent<'a>>,
+}
+
+fn block<'a>(cursor: &mut Cursor<'a>) -> Result<Block<'a>, Error> {
+    let mut fields = Fields::default();
+    let span = cursor.members(|cursor, member| fields.read(cursor, member))?;
+    Ok(Block { span, cache_control: fields.cache_control, kind: fields.into_kind() })
+}
+
+impl<'a> Fields<'a> {
+    fn read(&mut self, cursor: &mut Cursor<'a>, member: Member<'a>) -> Result<(), Error> {
+        match &*member.key.unescape() {
+            "type" => self.kind = cursor.text_or_skip()?.unwrap_or_default(),
+            "text" => self.text = cursor.string_or_skip()?,
+            "id" => self.id = cursor.text_or_skip()?.unwrap_or_default(),
+            "name" => self.name = cursor.text_or_skip()?.unwrap_or_default(),
+            "input" => self.input = cursor.skip_value()?,
+            "tool_use_id" => self.tool_use_id = cursor.text_or_skip()?.unwrap_or_default(),
+            "is_error" => self.is_error = cursor.bool_or_skip()? == Some(true),
+            "cache_control" => self.cache_control = cursor.peek()? != Kind::Null,
+            "content" => self.content = result_content(cursor)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn into_kind(self) -> BlockKind<'a> {
+        let Self { kind, id, name, input, .. } = self;
+        match (&*kind.unescape(), self.text) {
+            ("text", Some((text, span))) => BlockKind::Text { text, span },
+            ("tool_use", _) => {
+                BlockKind::ToolUse { id, name, input: Input::Json(input), server: false }
+            }
+            ("server_tool_use" | "mcp_tool_use", _) => {
+                BlockKind::ToolUse { id, name, input: Input::Json(input), server: true }
+            }
+            ("tool_result", _) => BlockKind::ToolResult(ToolResult {
+                tool_use_id: self.tool_use_id,
+                is_error: self.is_error,
+                content: self.content.unwrap_or(ResultContent::Absent(None)),
+            }),
+            ("thinking", _) => BlockKind::Thinking,
+            ("redacted_thinking", _) => BlockKind::RedactedThinking,
+            _ => BlockKind::Other { kind },
+        }
+    }
+}
+
+/// `None` for what no client tool's result may be; only such results are looked at.
+fn result_content<'a>(cursor: &mut Cursor<'a>) -> Result<Option<ResultContent<'a>>, Error> {
+    match cursor.peek()? {
+        Kind::String => {
+            let (text, span) = cursor.string()?;
+            Ok(Some(ResultContent::Text(text, span)))
+        }
+        Kind::Array => {
+            let mut parts = Vec::new();
+            let span = cursor.elements(|cursor| {
+                parts.push(part(cursor)?);
+                Ok::<_, Error>(())
+            })?;
+            Ok(Some(ResultContent::Parts { span, parts }))
+        }
+        Kind::Null => Ok(Some(ResultContent::Absent(Some(cursor.skip_value()?)))),
+        Kind::Object | Kind::Number | Kind::Bool => {
+            cursor.skip_value()?;
+            Ok(None)
+        }
+    }
+}
+
+fn part<'a>(cursor: &mut Cursor<'a>) -> Result<Part<'a>, Error> {
+    if cursor.peek()? != Kind::Object {
+        let span = cursor.skip_value()?;
+        return Ok(Part { span, kind: Str::default(), text: None });
+    }
+    let (mut kind, mut text) = (Str::default(), None);
+    let span = cursor.members(|cursor, member| {
+        match &*member.key.unescape() {
+            "type" => kind = cursor.text_or_skip()?.unwrap_or_default(),
+            "text" => text = cursor.string_or_skip()?,
+            _ => {}
+        }
+        Ok::<_, Error>(())
+    })?;
+    Ok(Part { span, kind, text: text.filter(|_| kind == "text") })
+}

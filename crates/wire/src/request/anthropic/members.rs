@@ -1,0 +1,103 @@
+//! The top-level members of a Messages request, apart from its messages, read.
+
+use crate::{
+    json::{Cursor, Error, Kind, Span, Str},
+    request::{MaxTokens, Thinking, ThinkingMode, Thread, Tool, ToolChoice, ToolChoiceKind, Tools},
+};
+
+pub(super) fn thread<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Thread<'a>>, Error> {
+    let object = cursor.peek()? == Kind::Object;
+    let previous = cursor.member_text_or_skip("previous_message_id")?;
+    Ok(object.then_some(Thread { previous }))
+}
+
+pub(super) fn max_tokens(cursor: &mut Cursor<'_>, key: Span) -> Result<Option<MaxTokens>, Error> {
+    let span = cursor.clone().skip_value()?;
+    let value = cursor.uint_or_skip()?;
+    let member = Span::new(key.start, span.end);
+    Ok(value.map(|value| MaxTokens { value, span, member }))
+}
+
+pub(super) fn tools<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Tools<'a>>, Error> {
+    if cursor.peek()? != Kind::Array {
+        cursor.skip_value()?;
+        return Ok(None);
+    }
+    let mut list = Vec::new();
+    let span = cursor.elements(|cursor| {
+        if cursor.peek()? == Kind::Object {
+            list.push(tool(cursor)?);
+        }
+        Ok::<_, Error>(())
+    })?;
+    Ok(Some(Tools { span, list }))
+}
+
+fn tool<'a>(cursor: &mut Cursor<'a>) -> Result<Tool<'a>, Error> {
+    let mut name = Str::default();
+    let mut kind = None;
+    let mut cache_control = false;
+    let span = cursor.members(|cursor, member| {
+        match &*member.key.unescape() {
+            "name" => name = cursor.text_or_skip()?.unwrap_or_default(),
+            "type" => kind = cursor.text_or_skip()?,
+            "cache_control" => cache_control = cursor.peek()? != Kind::Null,
+            _ => {}
+        }
+        Ok::<_, Error>(())
+    })?;
+    Ok(Tool { name, kind, span, cache_control })
+}
+
+pub(super) fn tool_choice<'a>(
+    cursor: &mut Cursor<'a>,
+    key: Span,
+) -> Result<Option<ToolChoice<'a>>, Error> {
+    if cursor.peek()? != Kind::Object {
+        cursor.skip_value()?;
+        return Ok(None);
+    }
+    let (mut kind, mut name, mut disable_parallel) = (Str::default(), Str::default(), false);
+    let span = cursor.members(|cursor, member| {
+        match &*member.key.unescape() {
+            "type" => kind = cursor.text_or_skip()?.unwrap_or_default(),
+            "name" => name = cursor.text_or_skip()?.unwrap_or_default(),
+            "disable_parallel_tool_use" => disable_parallel = cursor.bool_or_skip()? == Some(true),
+            _ => {}
+        }
+        Ok::<_, Error>(())
+    })?;
+    let kind = match &*kind.unescape() {
+        "auto" => ToolChoiceKind::Auto,
+        "any" => ToolChoiceKind::Any,
+        "none" => ToolChoiceKind::None,
+        "tool" => ToolChoiceKind::Tool(name),
+        _ => ToolChoiceKind::Other(kind),
+    };
+    let member = Span::new(key.start, span.end);
+    Ok(Some(ToolChoice { kind, disable_parallel, span, member }))
+}
+
+pub(super) fn thinking(cursor: &mut Cursor<'_>) -> Result<Thinking, Error> {
+    if cursor.peek()? != Kind::Object {
+        let span = cursor.skip_unless_null()?;
+        let mode = if span.is_some() { ThinkingMode::Other } else { ThinkingMode::Absent };
+        return Ok(Thinking { mode, span });
+    }
+    let (mut kind, mut budget) = (Str::default(), 0);
+    let span = cursor.members(|cursor, member| {
+        match &*member.key.unescape() {
+            "type" => kind = cursor.text_or_skip()?.unwrap_or_default(),
+            "budget_tokens" => budget = cursor.uint_or_skip()?.unwrap_or(0),
+            _ => {}
+        }
+        Ok::<_, Error>(())
+    })?;
+    let mode = match &*kind.unescape() {
+        "disabled" => ThinkingMode::Disabled,
+        "enabled" => ThinkingMode::Enabled { budget },
+        "adaptive" => ThinkingMode::Adaptive,
+        _ => ThinkingMode::Other,
+    };
+    Ok(Thinking { mode, span: Some(span) })
+}

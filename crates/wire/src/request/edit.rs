@@ -1,0 +1,154 @@
+//! Where edits go in a request of each protocol: a line, a text, a message, a top-level member.
+
+#[cfg(test)]
+mod tests;
+
+use super::{Block, BlockKind, Content, Message, Request, ResultContent, Role};
+use crate::{
+    Api, Splice,
+    chat::StreamOptions,
+    json::{Span, write_str},
+    splice::quoted,
+};
+
+impl Splice {
+    /// Adds `line` as the last line of a tool result: after an empty line at the end of its string
+    /// or of its last text part; where it has no text, as a text part or as its content. Content
+    /// without any character becomes the line itself, because the API refuses blank text. Returns
+    /// false, and edits nothing, if `block` is no tool result.
+    pub fn append_to_result(&mut self, api: Api, block: &Block<'_>, line: &str) -> bool {
+        let BlockKind::ToolResult(result) = &block.kind else { return false };
+        match &result.content {
+            ResultContent::Text(text, span) => self.append_to_text(*text, *span, line),
+            ResultContent::Opaque => return false,
+            ResultContent::Absent(Some(null)) => self.replace(*null, quoted(line)),
+            ResultContent::Absent(None) => {
+                self.append_member(block.span, api.result_member(), &quoted(line))
+            }
+            ResultContent::Parts { span, parts } => {
+                match parts.iter().rev().find_map(|part| part.text) {
+                    Some((text, inside)) => self.append_to_text(text, inside, line),
+                    None => {
+                        let last = parts.last().map(|part| part.span);
+                        self.append_element(*span, last, &text_block(api, line));
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    /// Adds a text at the end of a message: after an empty line in its string or in its last block,
+    /// if that is a text, so that a client may write one as the other; else as a block of its own,
+    /// or as its content where it has none. Edits nothing where no text can stand: behind calls or
+    /// results that are members or items of their own.
+    pub fn append_to_message(&mut self, api: Api, message: &Message<'_>, text: &str) {
+        match &message.content {
+            Content::Text(old, span) => self.append_to_text(*old, *span, text),
+            Content::Blocks { span, blocks } => match blocks.last() {
+                Some(Block { kind: BlockKind::Text { text: old, span }, .. }) => {
+                    self.append_to_text(*old, *span, text);
+                }
+                last if *span != message.span => {
+                    let last = last.map(|block| block.span);
+                    self.append_element(*span, last, &text_block(api, text));
+                }
+                // No list of its own. A content of another shape is before this one, which wins.
+                None if message.role != Role::System => {
+                    self.append_member(message.span, "content", &quoted(text));
+                }
+                _ => {}
+            },
+        }
+    }
+
+    /// Adds messages, each a JSON object, at the end of `messages` or `input`. An input that is a
+    /// string becomes the list of one user message that it stands for; where there is none, it is
+    /// added. To be called once for a body whose messages are no list.
+    pub fn append_messages<M: AsRef<[u8]>>(&mut self, request: &Request<'_>, messages: &[M]) {
+        if messages.is_empty() {
+            return;
+        }
+        let joined = messages.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(b",".as_slice());
+        let list = || [b"[", joined.as_slice(), b"]"].concat();
+        let span = request.messages.span;
+        match span.of(request.text) {
+            _ if request.messages.string => {
+                // Around the string, not in its place, so that it can be added to as well; and
+                // within its last quote, because behind it the body's end may take members.
+                let quote = Span::new(span.end.saturating_sub(1), span.end);
+                self.insert(span.start, r#"[{"role":"user","content":"#);
+                self.replace(quote, [b"\"},", joined.as_slice(), b"]"].concat());
+            }
+            "" => self.append_member(request.span, "input", &list()),
+            "null" => self.replace(span, list()),
+            list => {
+                // Behind what stands last, whether the view shows it or not.
+                let inner = list.strip_suffix(']').unwrap_or(list).trim_ascii_end();
+                let end = span.start + inner.len();
+                let last = (inner != "[").then_some(Span::new(end, end));
+                self.append_element(span, last, &joined);
+            }
+        }
+    }
+
+    /// Sets `tool_choice` to a JSON value, replacing the one there is.
+    pub fn set_tool_choice(&mut self, request: &Request<'_>, json: &str) {
+        self.set_member(request, request.tool_choice.as_ref().map(|c| c.span), "tool_choice", json);
+    }
+
+    /// Sets the output limit, replacing the value there is.
+    pub fn set_max_tokens(&mut self, request: &Request<'_>, tokens: u64) {
+        let span = request.max_tokens.map(|m| m.span);
+        let tokens = tokens.max(request.api.least_output());
+        self.set_member(request, span, request.limit_member, &tokens.to_string());
+    }
+
+    /// Makes a stream of Chat Completions report its usage: `stream_options.include_usage` becomes
+    /// true, and what else the options say stays. `text` is the body, `object` its object's span.
+    /// Returns false, and edits nothing, if the request asks for it already.
+    pub fn include_usage(
+        &mut self,
+        text: &str,
+        object: Span,
+        options: Option<StreamOptions>,
+    ) -> bool {
+        const MEMBER: &[u8] = br#""include_usage":true"#;
+        let Some(options) = options else {
+            self.append_member(object, "stream_options", br#"{"include_usage":true}"#);
+            return true;
+        };
+        match options.include_usage {
+            Some(asked) if asked.value => return false,
+            Some(asked) => self.replace(asked.span, "true"),
+            None if is_empty(options.span.of(text)) => {
+                self.replace(options.span, [b"{", MEMBER, b"}"].concat());
+            }
+            None => self.append_member(options.span, "include_usage", b"true"),
+        }
+        true
+    }
+
+    fn set_member(&mut self, request: &Request<'_>, old: Option<Span>, name: &str, json: &str) {
+        match old {
+            Some(span) => self.replace(span, json),
+            // At the end, so that it also wins over a value of another shape before it.
+            None => self.append_member(request.span, name, json.as_bytes()),
+        }
+    }
+}
+
+/// `{"type":"text","text":…}`
+fn text_block(api: Api, text: &str) -> Vec<u8> {
+    let mut out = br#"{"type":"#.to_vec();
+    write_str(&mut out, api.text_part());
+    out.extend_from_slice(br#","text":"#);
+    write_str(&mut out, text);
+    out.push(b'}');
+    out
+}
+
+/// Whether a scanned object has no member.
+fn is_empty(object: &str) -> bool {
+    object.strip_prefix('{').is_some_and(|rest| rest.trim_ascii_start() == "}")
+}

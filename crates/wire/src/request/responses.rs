@@ -1,0 +1,216 @@
+//! Responses, viewed.
+
+use super::{
+    Block, BlockKind, Content, Input, MaxTokens, Message, Messages, Part, Request, RequestError,
+    ResultContent, Role, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceKind, ToolResult,
+    Tools, is_results, join, known,
+};
+use crate::{
+    Api,
+    json::{Span, Str},
+    responses::{
+        self, Content as Said, Input as Given, Item, ItemKind, Output, Role as Who,
+        ToolChoiceKind as Choice,
+    },
+};
+
+/// Reads a request body.
+pub(super) fn scan(body: &[u8]) -> Result<Request<'_>, RequestError> {
+    responses::Request::scan(body).map(view)
+}
+
+fn view(request: responses::Request<'_>) -> Request<'_> {
+    let messages = match &request.input {
+        Given::Absent(span) => {
+            let span = span.unwrap_or_default();
+            Messages { span, string: false, list: Vec::new() }
+        }
+        Given::Text(text, span) => {
+            let said = Content::Text(*text, *span);
+            let list = vec![Message { role: Role::User, span: *span, content: said }];
+            Messages { span: *span, string: true, list }
+        }
+        Given::Items(items) => {
+            let mut list = Vec::with_capacity(items.list.len());
+            for item in &items.list {
+                add(&mut list, item);
+            }
+            Messages { span: items.span, string: false, list }
+        }
+    };
+    Request {
+        api: Api::Responses,
+        text: request.text,
+        span: request.span,
+        model: request.model,
+        stream: request.stream,
+        max_tokens: request.max_output_tokens.map(|max| MaxTokens {
+            value: max.value,
+            span: max.span,
+            member: max.span,
+        }),
+        system: request.instructions,
+        tools: request.tools.map(tools),
+        tool_choice: request.tool_choice.map(choice),
+        thinking: thinking(request.reasoning.as_ref()),
+        cache_control: false,
+        user_id: request.user,
+        thread: None,
+        limit_member: "max_output_tokens",
+        stream_options: None,
+        previous: request.previous_response_id,
+        elsewhere: request.conversation.is_some(),
+        stored: request.store != Some(false),
+        apart: request.background.then_some("background"),
+        messages,
+    }
+}
+
+fn tools(tools: responses::Tools<'_>) -> Tools<'_> {
+    let mut list = Vec::with_capacity(tools.list.len());
+    for tool in tools.list {
+        // Tools within a namespace are the client's, too.
+        for inner in &tool.tools {
+            list.push(Tool {
+                name: inner.name,
+                kind: None,
+                span: inner.span,
+                cache_control: false,
+            });
+        }
+        let own = ["function", "custom", "namespace"].iter().any(|own| tool.kind.eq_str(own));
+        let kind = (!own).then_some(tool.kind);
+        list.push(Tool { name: tool.name, kind, span: tool.span, cache_control: false });
+    }
+    Tools { span: tools.span, list }
+}
+
+fn choice(choice: responses::ToolChoice<'_>) -> ToolChoice<'_> {
+    let kind = match choice.kind {
+        Choice::None => ToolChoiceKind::None,
+        Choice::Auto => ToolChoiceKind::Auto,
+        Choice::Required => ToolChoiceKind::Any,
+        Choice::Function(name) | Choice::Custom(name) => ToolChoiceKind::Tool(name),
+        Choice::AllowedTools { mode } if mode.eq_str("required") => ToolChoiceKind::Any,
+        Choice::AllowedTools { .. } => ToolChoiceKind::Auto,
+        Choice::Mcp | Choice::Hosted(_) | Choice::Other => ToolChoiceKind::Other(Str::default()),
+    };
+    ToolChoice { kind, disable_parallel: false, span: choice.span, member: choice.span }
+}
+
+fn thinking(reasoning: Option<&responses::Reasoning<'_>>) -> Thinking {
+    let mode = match reasoning.and_then(|reasoning| reasoning.effort) {
+        None => ThinkingMode::Absent,
+        Some(effort) if effort.eq_str("none") => ThinkingMode::Disabled,
+        Some(_) => ThinkingMode::Enabled { budget: 0 },
+    };
+    Thinking { mode, span: reasoning.map(|reasoning| reasoning.span) }
+}
+
+fn add<'a>(list: &mut Vec<Message<'a>>, item: &Item<'a>) {
+    let (role, kind) = match &item.kind {
+        ItemKind::Message { role, content, .. } => match role {
+            Who::Assistant => {
+                // Its parts stand in the item, which is what may be left out or moved.
+                for block in said(item.span, content) {
+                    join(list, Role::Assistant, true, block);
+                }
+                return;
+            }
+            Who::User | Who::System | Who::Developer | Who::Other => {
+                list.push(other_message(item, *role, content));
+                return;
+            }
+        },
+        ItemKind::FunctionCall(call) | ItemKind::CustomToolCall(call) => {
+            let (id, name, input) = (call.call_id, call.name, Input::Text(call.arguments));
+            (Role::Assistant, BlockKind::ToolUse { id, name, input, server: false })
+        }
+        ItemKind::FunctionCallOutput(output) | ItemKind::CustomToolCallOutput(output) => {
+            (Role::User, result(output))
+        }
+        ItemKind::Reasoning { .. } => (Role::Assistant, BlockKind::Thinking),
+        // A reference may be to anything; it is the model's, as all that clients refer to.
+        ItemKind::ItemReference => {
+            (Role::Assistant, BlockKind::Other { kind: known("item_reference") })
+        }
+        ItemKind::ConfigurationUpdate => {
+            let content = Content::Blocks { span: item.span, blocks: Vec::new() };
+            list.push(Message { role: Role::System, span: item.span, content });
+            return;
+        }
+        ItemKind::Compaction => (Role::Assistant, BlockKind::Other { kind: known("compaction") }),
+        ItemKind::ToolCall { kind, call_id } if !call_id.is_empty() => {
+            let (id, name, input) = (*call_id, *kind, Input::Json(item.span));
+            (Role::Assistant, BlockKind::ToolUse { id, name, input, server: false })
+        }
+        ItemKind::ToolCall { kind, .. } => {
+            let (name, input) = (*kind, Input::Json(item.span));
+            let id = item.id;
+            (Role::Assistant, BlockKind::ToolUse { id, name, input, server: true })
+        }
+        ItemKind::ToolOutput { output, .. } => (Role::User, result(output)),
+        ItemKind::Other { kind } => (Role::Assistant, BlockKind::Other { kind: *kind }),
+    };
+    let joins = role == Role::Assistant || list.last().is_some_and(is_results);
+    join(list, role, joins, Block { span: item.span, cache_control: false, kind });
+}
+
+/// A message of somebody other than the model.
+fn other_message<'a>(item: &Item<'a>, role: Who, content: &Said<'a>) -> Message<'a> {
+    let role = match role {
+        Who::User => Role::User,
+        Who::System | Who::Developer => Role::System,
+        Who::Assistant | Who::Other => Role::Other,
+    };
+    let content = match content {
+        Said::Text(text, span) => Content::Text(*text, *span),
+        Said::Parts { span, parts } => {
+            let blocks = parts.iter().map(|part| Block {
+                span: part.span,
+                cache_control: false,
+                kind: match part.text {
+                    Some((text, span)) => BlockKind::Text { text, span },
+                    None => BlockKind::Other { kind: part.kind },
+                },
+            });
+            Content::Blocks { span: *span, blocks: blocks.collect() }
+        }
+        Said::Absent(_) | Said::Other(_) => Content::Blocks { span: item.span, blocks: Vec::new() },
+    };
+    Message { role, span: item.span, content }
+}
+
+/// What the model said, each text a block under the item's span.
+fn said<'a>(item: Span, content: &Said<'a>) -> Vec<Block<'a>> {
+    let text = |text: Str<'a>, span: Span| Block {
+        span: item,
+        cache_control: false,
+        kind: BlockKind::Text { text, span },
+    };
+    match content {
+        Said::Text(said, span) => vec![text(*said, *span)],
+        Said::Parts { parts, .. } => {
+            let texts = parts.iter().filter_map(|part| part.text);
+            texts.map(|(said, span)| text(said, span)).collect()
+        }
+        Said::Absent(_) | Said::Other(_) => Vec::new(),
+    }
+}
+
+fn result<'a>(output: &Output<'a>) -> BlockKind<'a> {
+    let content = match &output.content {
+        Said::Absent(span) => ResultContent::Absent(*span),
+        Said::Text(text, span) => ResultContent::Text(*text, *span),
+        Said::Parts { span, parts } => ResultContent::Parts {
+            span: *span,
+            parts: parts
+                .iter()
+                .map(|part| Part { span: part.span, kind: part.kind, text: part.text })
+                .collect(),
+        },
+        // A screenshot: nothing is added to it.
+        Said::Other(_) => ResultContent::Opaque,
+    };
+    BlockKind::ToolResult(ToolResult { tool_use_id: output.call_id, is_error: false, content })
+}

@@ -1,0 +1,82 @@
+//! A provider's words, made fit to be shown: bounded, without keys, without markup. Knows nothing
+//! of what they say.
+
+#[cfg(test)]
+mod tests;
+
+/// Longest message kept, in characters.
+const MESSAGE_LIMIT: usize = 1000;
+
+/// How much of a body that is not an API's JSON is quoted, in characters.
+const QUOTED: usize = 200;
+
+/// How keys of the vendors begin: OpenAI, DeepSeek and OpenRouter, Groq, xAI, Google.
+const KEYS: [&str; 4] = ["sk-", "gsk_", "xai-", "AIza"];
+
+/// What to say of a body that is not an API's JSON: its first words, with any markup left out.
+pub(crate) fn garbage(body: &[u8]) -> String {
+    let readable: String = body
+        .utf8_chunks()
+        .map(|chunk| chunk.valid())
+        .take(16)
+        .collect::<String>()
+        .chars()
+        .take(4 * MESSAGE_LIMIT)
+        .collect();
+    // Masked before it is cut: of a key at the cut nothing may stay.
+    let words = bounded(&without_tags(&readable));
+    if words.is_empty() {
+        return "the answer has no readable body".to_owned();
+    }
+    let start: String = words.chars().take(QUOTED).collect();
+    format!("not an answer of the API: {start}")
+}
+
+/// At most [`MESSAGE_LIMIT`] characters, keys masked.
+pub(crate) fn bounded(text: &str) -> String {
+    let masked = KEYS.iter().fold(text.to_owned(), |text, key| masked(&text, key));
+    masked.chars().take(MESSAGE_LIMIT).collect()
+}
+
+/// The text with `<…>` taken out and space collapsed.
+fn without_tags(text: &str) -> String {
+    let mut out = String::new();
+    let mut in_tag = false;
+    for c in text.chars() {
+        match c {
+            '<' => in_tag = true,
+            '>' if in_tag => {
+                in_tag = false;
+                out.push(' ');
+            }
+            _ if in_tag => {}
+            _ => out.push(c),
+        }
+    }
+    out.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Masks what looks like an API key that begins with `prefix`: providers quote the key they refuse.
+fn masked(text: &str, prefix: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(prefix) {
+        let (before, key) = rest.split_at(at);
+        let end = key
+            .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '*' | '.')))
+            .unwrap_or(key.len());
+        let (key, after) = key.split_at(end);
+        out.push_str(before);
+        // Shorter words with these letters, such as "task-based", are no keys.
+        let is_word = before.chars().next_back().is_some_and(char::is_alphanumeric);
+        if key.len() > 8 && !is_word {
+            out.push_str(prefix);
+            out.push_str("[masked]");
+        } else {
+            out.push_str(key);
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
