@@ -1,5 +1,5 @@
-//! Whose request is it: what real clients sent, replayed through a gateway, and strangers who
-//! happen to say the same.
+//! Whose request is it: what real clients sent in each protocol, replayed through a gateway, and
+//! strangers who happen to say the same.
 
 #![expect(
     clippy::unwrap_used,
@@ -15,10 +15,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
+use softland_gateway::Prices;
+use softland_session::core::models::Price;
 use softland_session::core::policy::Value as Key;
-use support::client::Client;
+use softland_session::wire::Api;
+use support::client::{APIS, Client};
 use support::reading::read;
-use support::script::whole;
+use support::script::{Form, whole};
 use support::sim::governed;
 use support::{Message, Provider, Running};
 
@@ -35,9 +38,68 @@ fn recordings() -> Option<PathBuf> {
 /// One recorded request.
 struct Recorded {
     name: String,
+    api: Api,
     path: String,
     headers: Vec<(String, String)>,
     body: Value,
+}
+
+impl Recorded {
+    /// Its history; a question alone is a message of the user's.
+    fn history(&self) -> Vec<Value> {
+        let history = if self.api == Api::Responses { "input" } else { "messages" };
+        match &self.body[history] {
+            Value::String(text) => vec![json!({"role": "user", "content": text})],
+            messages => messages.as_array().unwrap().clone(),
+        }
+    }
+
+    /// The turns of the model in it, as blocks.
+    fn turns(&self) -> Vec<Vec<Value>> {
+        let (mut turns, mut speaking) = (Vec::<Vec<Value>>::new(), false);
+        for message in self.history() {
+            let blocks = said(&message);
+            // The items of a turn follow one another; a message is one turn.
+            let goes_on = speaking && self.api == Api::Responses;
+            speaking = blocks.is_some();
+            match (blocks, turns.last_mut().filter(|_| goes_on)) {
+                (Some(more), Some(turn)) => turn.extend(more),
+                (Some(blocks), None) => turns.push(blocks),
+                (None, _) => {}
+            }
+        }
+        turns
+    }
+
+    /// What the user says first, whatever marks it has.
+    fn first(&self) -> Vec<String> {
+        let history = self.history();
+        texts(history.iter().find(|message| message["role"] == "user").unwrap())
+    }
+}
+
+/// What the model says in a message or an item, as blocks; `None` where it is not the model's.
+fn said(message: &Value) -> Option<Vec<Value>> {
+    let call = |id: &Value, name: &Value, arguments: &Value| {
+        let input: Value = serde_json::from_str(arguments.as_str().unwrap()).unwrap();
+        json!({"type": "tool_use", "id": id, "name": name, "input": input})
+    };
+    if message["type"] == "function_call" {
+        let call = call(&message["call_id"], &message["name"], &message["arguments"]);
+        return Some(vec![call]);
+    }
+    if message["role"] != "assistant" {
+        return None;
+    }
+    let calls = message["tool_calls"].as_array().into_iter().flatten();
+    let calls = calls.map(|c| call(&c["id"], &c["function"]["name"], &c["function"]["arguments"]));
+    let blocks = match &message["content"] {
+        Value::Array(blocks) if blocks.iter().all(|block| block["type"] != "output_text") => {
+            blocks.clone()
+        }
+        _ => texts(message).into_iter().map(|t| json!({"type": "text", "text": t})).collect(),
+    };
+    Some(blocks.into_iter().chain(calls).collect())
 }
 
 fn recorded(folder: &Path) -> Vec<Recorded> {
@@ -48,10 +110,16 @@ fn recorded(folder: &Path) -> Vec<Recorded> {
         let text = std::fs::read_to_string(file).unwrap();
         let value: Value = serde_json::from_str(&text).ok()?;
         let path = value["path"].as_str()?.to_owned();
-        let is_messages = path.split('?').next() == Some("/v1/messages");
+        let api = match path.split('?').next()? {
+            "/v1/messages" => Api::Anthropic,
+            "/v1/chat/completions" => Api::Chat,
+            "/v1/responses" => Api::Responses,
+            _ => return None,
+        };
         let headers = value["headers"].as_array()?.iter();
         let pair = |at: &Value, n: usize| at[n].as_str().unwrap_or_default().to_owned();
-        is_messages.then(|| Recorded {
+        Some(Recorded {
+            api,
             name: file.file_stem().unwrap().to_string_lossy().into_owned(),
             headers: headers.map(|header| (pair(header, 0), pair(header, 1))).collect(),
             body: value["body"].clone(),
@@ -70,8 +138,7 @@ async fn told() -> (Provider, Arc<Mutex<Vec<Value>>>) {
         async move {
             let called = blocks.iter().any(|block| block["type"] == "tool_use");
             let stop = if called { "tool_use" } else { "end_turn" };
-            let streams = asked.text().contains("\"stream\":true");
-            wire.lock().await.send(whole(&blocks, stop, streams)).await;
+            wire.lock().await.send(whole(Form::of(&asked), &blocks, stop)).await;
             true
         }
     })
@@ -81,29 +148,20 @@ async fn told() -> (Provider, Arc<Mutex<Vec<Value>>>) {
 
 /// What the client took for the answer to a request: the turn behind it in the next history.
 fn answer_to(requests: &[Recorded], n: usize) -> Vec<Value> {
-    let said = |at: usize| requests[at].body["messages"].as_array().unwrap();
-    let turns = said(n).iter().filter(|message| message["role"] == "assistant").count();
-    let later = requests.iter().skip(n + 1).find_map(|later| {
-        let messages = later.body["messages"].as_array().unwrap();
-        if texts(&messages[0]) != texts(&said(n)[0]) {
-            return None;
-        }
-        messages.iter().filter(|message| message["role"] == "assistant").nth(turns)
-    });
-    let done = || vec![json!({"type": "text", "text": "FINAL: it is done."})];
-    match later.map(|message| &message["content"]) {
-        Some(Value::Array(blocks)) => blocks.clone(),
-        Some(Value::String(text)) => vec![json!({"type": "text", "text": text})],
-        _ => done(),
-    }
+    let request = &requests[n];
+    let turns = request.turns().len();
+    let mut later = requests.iter().skip(n + 1).filter(|later| later.first() == request.first());
+    let turn = later.find_map(|later| later.turns().get(turns).cloned());
+    turn.unwrap_or_else(|| vec![json!({"type": "text", "text": "FINAL: it is done."})])
 }
 
 /// A message's texts, whatever their marks.
-fn texts(message: &Value) -> Vec<&str> {
+fn texts(message: &Value) -> Vec<String> {
     match &message["content"] {
-        Value::String(text) => vec![text],
+        Value::String(text) => vec![text.clone()],
         blocks => {
-            blocks.as_array().into_iter().flatten().filter_map(|b| b["text"].as_str()).collect()
+            let blocks = blocks.as_array().into_iter().flatten();
+            blocks.filter_map(|block| block["text"].as_str()).map(str::to_owned).collect()
         }
     }
 }
@@ -126,7 +184,17 @@ async fn send(gateway: &Running, request: &Recorded) -> Message {
 async fn replayed(folder: &Path) -> Vec<String> {
     let (provider, next) = told().await;
     let keys = [("tool_calls_limit", Key::Int(100)), ("cost_limit_usd", Key::Float(100.0))];
-    let gateway = Running::with(governed(&provider.url(), &keys)).await;
+    let mut settings = governed(&provider.url(), &keys);
+    let price = Price {
+        input: 1_000_000,
+        output: 1_000_000,
+        cache_read: 0,
+        cache_write_5m: 0,
+        cache_write_1h: 0,
+    };
+    settings.prices =
+        Prices::new(["fake-model", "fake-small"].map(|name| (name.to_owned(), price)).to_vec());
+    let gateway = Running::with(settings).await;
     let requests = recorded(folder);
     assert!(!requests.is_empty(), "{}", folder.display());
     let mut runs: Vec<String> = Vec::new();
@@ -158,7 +226,13 @@ async fn replayed(folder: &Path) -> Vec<String> {
 /// For each folder: which requests are one run, and the calls counted before each.
 const EXPECTED: &[(&str, &[&str])] = &[
     ("ai-sdk-anthropic", &["01 A 0/100", "02 A 1/100", "03 A 2/100"]),
+    ("ai-sdk-compatible", &["01 A 0/100", "02 A 1/100", "03 A 2/100"]),
+    ("ai-sdk-openai", &["01 A 0/100", "02 A 1/100", "03 A 2/100"]),
     ("ai-sdk7-anthropic", &["01 A 0/100", "02 A 1/100", "03 A 2/100"]),
+    ("ai-sdk7-compatible", &["01 A 0/100", "02 A 1/100", "03 A 2/100"]),
+    ("ai-sdk7-openai", &["01 A 0/100", "02 A 1/100", "03 A 2/100"]),
+    // It has no tools.
+    ("aider", &["01 metered", "02 metered"]),
     // The user's id in its metadata is no session.
     ("anthropic-python-loop", &["01 A 0/100", "02 A 1/100", "03 A 2/100"]),
     // It is told to send everything, and does in the next folder.
@@ -174,9 +248,36 @@ const EXPECTED: &[(&str, &[&str])] = &[
         "claude-code-subagent",
         &["01 A 0/100", "02 B 0/100", "03 B 1/100", "04 B 2/100", "05 A 1/100", "06 A 2/100"],
     ),
+    ("codex", &["01 A 0/100", "02 A 1/100", "03 A 2/100"]),
+    ("codex-hdr", &["01 A 0/100", "02 A 1/100"]),
+    // Its sub-agent is 03 to 05; the last is told what that found.
+    (
+        "codex-subagent",
+        &["01 A 0/100", "02 A 1/100", "03 B 0/100", "04 B 1/100", "05 B 2/100", "06 A 2/100"],
+    ),
     ("langchain-anthropic", &["01 A 0/100", "02 A 1/100", "03 A 2/100"]),
+    ("langchain-openai", &["01 A 0/100", "02 A 1/100", "03 A 2/100"]),
+    ("openai-agents-chat", &["01 A 0/100", "02 A 1/100", "03 A 2/100"]),
+    ("openai-agents-responses", &["01 A 0/100", "02 A 1/100", "03 A 2/100"]),
+    ("openai-python-chat", &["01 A 0/100", "02 A 1/100", "03 A 2/100"]),
+    ("openai-python-responses", &["01 A 0/100", "02 A 1/100", "03 A 2/100"]),
     // A title, without tools.
     ("opencode-anthropic", &["01 metered", "02 A 0/100", "03 A 1/100", "04 A 2/100"]),
+    ("opencode-openai", &["01 metered", "02 A 0/100", "03 A 1/100", "04 A 2/100"]),
+    // Its sub-agent is 03 to 05.
+    (
+        "opencode-subagent",
+        &[
+            "01 metered",
+            "02 A 0/100",
+            "03 B 0/100",
+            "04 B 1/100",
+            "05 B 2/100",
+            "06 A 1/100",
+            "07 A 2/100",
+        ],
+    ),
+    ("pydantic-ai-openai", &["01 A 0/100", "02 A 1/100", "03 A 2/100"]),
     // The last is a validation retry: nobody asks, though the run had its answer and was told to
     // have ended, so that it goes on under another name.
     ("pydantic-ai-anthropic-structured", &["01 A 0/100", "02 A 1/100", "03 A 2/100", "04 B 2/100"]),
@@ -208,15 +309,19 @@ async fn working() -> Provider {
     Provider::does(move |asked, wire| {
         let n = count.fetch_add(1, Ordering::SeqCst);
         async move {
-            let body: Value = serde_json::from_slice(&asked.body).unwrap();
-            let results = asked.text().matches("tool_result").count();
+            let form = Form::of(&asked);
+            let result = match form.api {
+                Api::Anthropic => "tool_result",
+                Api::Chat => "tool_call_id",
+                Api::Responses => "function_call_output",
+            };
             let id = format!("toolu_{n:08}abcd");
             let call = json!({"type": "tool_use", "id": id, "name": "read_file", "input": {}});
             let text = json!({"type": "text", "text": "It is done, and this is the answer."});
-            let greets = body["messages"][0]["content"] == "hi";
-            let (block, stop) =
-                if results < 3 && !greets { (call, "tool_use") } else { (text, "end_turn") };
-            wire.lock().await.send(whole(&[block], stop, body["stream"] == true)).await;
+            let greets = asked.text().contains(r#""content":"hi""#);
+            let calls = asked.text().matches(result).count() < 3 && !greets;
+            let (block, stop) = if calls { (call, "tool_use") } else { (text, "end_turn") };
+            wire.lock().await.send(whole(form, &[block], stop)).await;
             true
         }
     })
@@ -229,115 +334,135 @@ fn run_of(message: &Message) -> String {
 
 #[tokio::test]
 async fn strangers_who_ask_the_same_are_strangers() {
-    let provider = working().await;
-    let gateway = Running::with(governed(&provider.url(), &[])).await;
-    let (mut one, mut other) = (Client::new(true), Client::new(true));
-    let mut runs = (Vec::new(), Vec::new());
-    for _ in 0..3 {
-        runs.0.push(run_of(&one.turn(&gateway).await.0));
-        runs.1.push(run_of(&other.turn(&gateway).await.0));
+    for api in APIS {
+        let provider = working().await;
+        let gateway = Running::with(governed(&provider.url(), &[])).await;
+        let (mut one, mut other) = (Client::on(api, true), Client::on(api, true));
+        let mut runs = (Vec::new(), Vec::new());
+        for _ in 0..3 {
+            runs.0.push(run_of(&one.turn(&gateway).await.0));
+            runs.1.push(run_of(&other.turn(&gateway).await.0));
+        }
+        assert!(runs.0.iter().all(|run| *run == runs.0[0]), "{api:?}: {runs:?}");
+        assert!(runs.1.iter().all(|run| *run == runs.1[0]), "{api:?}: {runs:?}");
+        assert_ne!(runs.0[0], runs.1[0]);
     }
-    assert!(runs.0.iter().all(|run| *run == runs.0[0]), "{runs:?}");
-    assert!(runs.1.iter().all(|run| *run == runs.1[0]), "{runs:?}");
-    assert_ne!(runs.0[0], runs.1[0]);
 }
 
 #[tokio::test]
 async fn strangers_who_are_told_the_same_are_strangers() {
-    let provider = working().await;
-    let keys = [("cost_limit_usd", Key::Float(5.0))];
-    let gateway = Running::with(governed(&provider.url(), &keys)).await;
-    let mut strangers = [Client::new(true).asking("hi"), Client::new(true).asking("hi")];
-    for stranger in &mut strangers {
-        stranger.turn(&gateway).await;
+    for api in APIS {
+        let provider = working().await;
+        let keys = [("cost_limit_usd", Key::Float(5.0))];
+        let gateway = Running::with(governed(&provider.url(), &keys)).await;
+        let mut strangers =
+            [Client::on(api, true).asking("hi"), Client::on(api, true).asking("hi")];
+        for stranger in &mut strangers {
+            stranger.turn(&gateway).await;
+        }
+        let mut runs = Vec::new();
+        for stranger in &mut strangers {
+            stranger.says("And now the same of both of us.");
+            runs.push(run_of(&stranger.turn(&gateway).await.0));
+        }
+        assert_ne!(runs[0], runs[1], "an answer without a call tells nobody from anybody");
     }
-    let mut runs = Vec::new();
-    for stranger in &mut strangers {
-        stranger.says("And now the same of both of us.");
-        runs.push(run_of(&stranger.turn(&gateway).await.0));
-    }
-    assert_ne!(runs[0], runs[1], "an answer without a call tells nobody from anybody");
 }
 
 #[tokio::test]
 async fn an_empty_name_is_nobodys() {
-    let provider = working().await;
-    let gateway = Running::with(governed(&provider.url(), &[])).await;
-    let empty = || Client::new(true).with("x-claude-code-session-id: ").with("x-session-id:  ");
-    let (one, other) = (empty().post(&gateway).await, empty().post(&gateway).await);
-    assert_ne!(run_of(&one), run_of(&other));
+    for api in APIS {
+        let provider = working().await;
+        let gateway = Running::with(governed(&provider.url(), &[])).await;
+        let empty =
+            || Client::on(api, true).with("x-claude-code-session-id: ").with("x-session-id:  ");
+        let (one, other) = (empty().post(&gateway).await, empty().post(&gateway).await);
+        assert_ne!(run_of(&one), run_of(&other));
+    }
 }
 
 /// Names that a client gives, in a header.
 #[tokio::test]
 async fn conversations_under_one_name_are_runs_of_their_own() {
-    let provider = working().await;
-    let gateway = Running::with(governed(&provider.url(), &[])).await;
-    for header in ["x-softland-session: s", "x-softland-run: r"] {
-        let mut one = Client::new(true).with(header).asking("one");
-        let mut other = Client::new(true).with(header).asking("other");
-        let first = (run_of(&one.turn(&gateway).await.0), run_of(&other.turn(&gateway).await.0));
-        let second = (run_of(&one.turn(&gateway).await.0), run_of(&other.turn(&gateway).await.0));
-        assert_ne!(first.0, first.1, "{header}");
-        assert_eq!(first, second, "{header}");
+    for api in APIS {
+        let provider = working().await;
+        let gateway = Running::with(governed(&provider.url(), &[])).await;
+        for header in ["x-softland-session: s", "x-softland-run: r"] {
+            let mut one = Client::on(api, true).with(header).asking("one");
+            let mut other = Client::on(api, true).with(header).asking("other");
+            let first =
+                (run_of(&one.turn(&gateway).await.0), run_of(&other.turn(&gateway).await.0));
+            let second =
+                (run_of(&one.turn(&gateway).await.0), run_of(&other.turn(&gateway).await.0));
+            assert_ne!(first.0, first.1, "{api:?}, {header}");
+            assert_eq!(first, second, "{api:?}, {header}");
+        }
     }
 }
 
 #[tokio::test]
 async fn what_a_harness_says_starts_no_run() {
-    for header in ["x-claude-code-session-id: c", "x-softland-session: s", "accept: */*"] {
-        let provider = working().await;
-        let keys = [("tool_calls_limit", Key::Int(50))];
-        let gateway = Running::with(governed(&provider.url(), &keys)).await;
-        let mut client = Client::new(true).with(header);
-        client.run(&gateway).await;
-        client.says("<system-reminder>The list of tasks is empty.</system-reminder>");
-        let (message, _) = client.turn(&gateway).await;
-        assert_eq!(message.header("x-softland-tool-calls"), Some("3/50"), "{header}");
-        client.says("And what else?");
-        let (message, _) = client.turn(&gateway).await;
-        assert_eq!(message.header("x-softland-tool-calls"), Some("0/50"), "{header}");
+    for api in APIS {
+        for header in ["x-claude-code-session-id: c", "x-softland-session: s", "accept: */*"] {
+            let provider = working().await;
+            let keys = [("tool_calls_limit", Key::Int(50))];
+            let gateway = Running::with(governed(&provider.url(), &keys)).await;
+            let mut client = Client::on(api, true).with(header);
+            client.run(&gateway).await;
+            client.says("<system-reminder>The list of tasks is empty.</system-reminder>");
+            let (message, _) = client.turn(&gateway).await;
+            assert_eq!(message.header("x-softland-tool-calls"), Some("3/50"), "{api:?}, {header}");
+            client.says("And what else?");
+            let (message, _) = client.turn(&gateway).await;
+            assert_eq!(message.header("x-softland-tool-calls"), Some("0/50"), "{api:?}, {header}");
+        }
     }
 }
 
 #[tokio::test]
 async fn a_compacted_history_goes_on_counting_and_one_written_anew_does_not_count_twice() {
-    let provider = working().await;
-    let keys = [("tool_calls_limit", Key::Int(50))];
-    let gateway = Running::with(governed(&provider.url(), &keys)).await;
-    let counted = |message: &Message| message.header("x-softland-tool-calls").unwrap().to_owned();
-    let mut client = Client::new(true).with("x-claude-code-session-id: c");
-    client.turn(&gateway).await;
-    client.turn(&gateway).await;
-    // The harness writes its part of the first message anew: all of the run still stands there.
-    let question = client.messages()[0]["content"].clone();
-    client.messages()[0]["content"] = json!([
-        {"type": "text", "text": "<system-reminder>It is Tuesday now.</system-reminder>"},
-        {"type": "text", "text": question}
-    ]);
-    let (message, _) = client.turn(&gateway).await;
-    assert_eq!(counted(&message), "2/50");
-    let summary = "This session is being continued from a previous conversation that ran out of \
+    for api in APIS {
+        let provider = working().await;
+        let keys = [("tool_calls_limit", Key::Int(50))];
+        let gateway = Running::with(governed(&provider.url(), &keys)).await;
+        let counted =
+            |message: &Message| message.header("x-softland-tool-calls").unwrap().to_owned();
+        let mut client = Client::on(api, true).with("x-claude-code-session-id: c");
+        client.turn(&gateway).await;
+        client.turn(&gateway).await;
+        // The harness writes its part of the first message anew: all of the run still stands there.
+        let question = client.messages()[0]["content"].clone();
+        let text = if api == Api::Responses { "input_text" } else { "text" };
+        client.messages()[0]["content"] = json!([
+            {"type": text, "text": "<system-reminder>It is Tuesday now.</system-reminder>"},
+            {"type": text, "text": question}
+        ]);
+        let (message, _) = client.turn(&gateway).await;
+        assert_eq!(counted(&message), "2/50");
+        let summary = "This session is being continued from a previous conversation that ran out of \
                    context. Three files were read.";
-    let mut compacted = client.clone().asking(summary);
-    let (message, _) = compacted.turn(&gateway).await;
-    assert_eq!(counted(&message), "3/50");
-    let (message, _) = compacted.turn(&gateway).await;
-    assert_eq!(counted(&message), "4/50", "once, not again with each request");
+        let mut compacted = client.clone().asking(summary);
+        let (message, _) = compacted.turn(&gateway).await;
+        assert_eq!(counted(&message), "3/50");
+        let (message, _) = compacted.turn(&gateway).await;
+        assert_eq!(counted(&message), "4/50", "once, not again with each request");
+    }
 }
 
 #[tokio::test]
 async fn a_history_that_was_rewound_counts_from_what_it_shows() {
-    let provider = working().await;
-    let keys = [("tool_calls_limit", Key::Int(50))];
-    for header in ["x-claude-code-session-id: c", "x-softland-session: s", "accept: */*"] {
-        let gateway = Running::with(governed(&provider.url(), &keys)).await;
-        let mut client = Client::new(true).with(header);
-        for _ in 0..3 {
-            client.turn(&gateway).await;
+    for api in APIS {
+        let provider = working().await;
+        let keys = [("tool_calls_limit", Key::Int(50))];
+        for header in ["x-claude-code-session-id: c", "x-softland-session: s", "accept: */*"] {
+            let gateway = Running::with(governed(&provider.url(), &keys)).await;
+            let mut client = Client::on(api, true).with(header);
+            for _ in 0..3 {
+                client.turn(&gateway).await;
+            }
+            client.messages().truncate(3);
+            let (message, _) = client.turn(&gateway).await;
+            assert_eq!(message.header("x-softland-tool-calls"), Some("1/50"), "{api:?}, {header}");
         }
-        client.messages().truncate(3);
-        let (message, _) = client.turn(&gateway).await;
-        assert_eq!(message.header("x-softland-tool-calls"), Some("1/50"), "{header}");
     }
 }

@@ -20,7 +20,9 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use softland_session::wire::Api;
 use support::client::Client;
+use support::script::Form;
 use support::{LONG, Message, Running, Wire, reading, script, settings};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -195,7 +197,7 @@ async fn answer(
     });
     let body = request.into_body().collect().await?.to_bytes();
     let streams = body.windows(13).any(|part| part == b"\"stream\":true");
-    let whole = script::whole(&said(), "end_turn", streams);
+    let whole = script::whole(Form::new(Api::Anthropic, streams), &said(), "end_turn");
     let (_, body) = whole.split_once("\r\n\r\n").expect("a body");
     let kind = if streams { "text/event-stream" } else { "application/json" };
     let response = http::Response::builder().header("content-type", kind);
@@ -325,7 +327,7 @@ async fn carry(stream: TcpStream, upstream: SocketAddr, kept: Arc<Mutex<Vec<Line
         let _ = tokio::io::copy_bidirectional(&mut client.stream, &mut upstream).await;
         return;
     }
-    let body = script::whole(&said(), "end_turn", false);
+    let body = script::whole(Form::new(Api::Anthropic, false), &said(), "end_turn");
     let _ = client.stream.write_all(body.as_bytes()).await;
 }
 

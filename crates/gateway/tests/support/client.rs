@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use softland_session::wire::Api;
 
 use super::reading::{Response, read};
-use super::{Message, Running};
+use super::{Message, Running, script};
 
 /// Turns of a run at most.
 const TURNS: u32 = 60;
@@ -111,10 +111,29 @@ impl Client {
         self.messages().push(json!({"role": "user", "content": text}));
     }
 
-    /// Takes a response into the history, and runs its calls; true if there were any.
+    /// Takes a turn of these blocks into the history, and runs its calls; true if there were any.
     pub(crate) fn takes(&mut self, content: &[Value]) -> bool {
-        self.messages().push(json!({"role": "assistant", "content": content}));
+        let items = script::items(self.api, content);
+        self.messages().extend(items);
         self.runs(content)
+    }
+
+    /// A client of Chat Completions that wants to be told what its streams cost; the others are
+    /// told in any case.
+    pub(crate) fn told_usage(self) -> Self {
+        if self.api == Api::Chat && self.body["stream"] == true {
+            return self.set("stream_options", json!({"include_usage": true}));
+        }
+        self
+    }
+
+    /// The member that limits its output.
+    pub(crate) fn output_limit(&self) -> &'static str {
+        match self.api {
+            Api::Anthropic => "max_tokens",
+            Api::Chat => "max_completion_tokens",
+            Api::Responses => "max_output_tokens",
+        }
     }
 
     /// The same in any protocol.

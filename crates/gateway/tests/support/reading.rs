@@ -39,6 +39,11 @@ impl Response {
         self.content.iter().filter_map(|block| block["text"].as_str()).collect()
     }
 
+    /// Whether the model ended it by itself, with an answer or with calls.
+    pub(crate) fn is_natural(&self) -> bool {
+        matches!(&*self.stop, "end_turn" | "tool_use" | "stop" | "tool_calls" | "completed")
+    }
+
     /// Id, name and input of each call.
     pub(crate) fn calls(&self) -> Vec<(String, String, Value)> {
         let calls = self.content.iter().filter(|block| block["type"] == "tool_use");
@@ -85,9 +90,10 @@ pub(crate) fn read_stream(text: &str) -> Response {
     let frames: Vec<Frame> = whole.iter().map(|frame| Frame::of(frame)).collect();
     let comments: Vec<String> = frames.iter().flat_map(|f| f.comments.clone()).collect();
     let events = || frames.iter().filter(|frame| !frame.data.is_empty());
-    let first = events().next().map(Frame::json).unwrap_or_default();
+    let first = events().find(|frame| frame.data != "[DONE]").map(Frame::json).unwrap_or_default();
     let kind = first["type"].as_str().unwrap_or_default();
-    let response = if first["object"] == "chat.completion.chunk" {
+    let bare_error = first["error"].is_object() && kind.is_empty();
+    let response = if first["choices"].is_array() || bare_error {
         let mut reader = chat::Reader::default();
         events().for_each(|frame| match &*frame.data {
             "[DONE]" => reader.done(),

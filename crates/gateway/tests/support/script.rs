@@ -1,10 +1,16 @@
-//! A provider that plays one reply after the other, whatever it is asked, with usage as told.
+//! A provider that plays one reply after the other, whatever it is asked, with usage as told, in
+//! the protocol that it is asked in.
+
+mod anthropic;
+mod chat;
+mod responses;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use softland_session::wire::Api;
 use tokio::sync::{Mutex, Notify};
 
 use super::{Message, Provider, Wire, response};
@@ -101,24 +107,24 @@ async fn play(
     left: Arc<AtomicUsize>,
     stands: Arc<Notify>,
 ) -> bool {
-    let streams = asked.text().contains("\"stream\":true");
+    let form = Form::of(&asked);
     let mut wire = wire.lock().await;
     let mut waits = false;
     match reply {
-        Reply::Says(blocks, stop) => wire.send(whole(&blocks, stop, streams)).await,
+        Reply::Says(blocks, stop) => wire.send(whole(form, &blocks, stop)).await,
         Reply::Error(status, headers, body) => wire.send(response(status, &headers, body)).await,
         Reply::Cut(text) => {
-            wire.send(begun(text, streams)).await;
+            wire.send(begun(form, text)).await;
             tokio::time::sleep(Duration::from_millis(5)).await;
             return false;
         }
         Reply::Hangs(text) => {
-            wire.send(begun(text, streams)).await;
+            wire.send(begun(form, text)).await;
             waits = true;
         }
         Reply::Silent => waits = true,
         Reply::Raw(body) => {
-            let kind = if streams { "text/event-stream" } else { "application/json" };
+            let kind = if form.streams { "text/event-stream" } else { "application/json" };
             wire.send(response("200 OK", &[&format!("content-type: {kind}")], body)).await;
         }
         Reply::Reset => {
@@ -135,81 +141,109 @@ async fn play(
     true
 }
 
+/// In which form a request wants its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Form {
+    pub(crate) api: Api,
+    pub(crate) streams: bool,
+    /// A stream says what it costs: of Chat Completions only if it is asked to.
+    pub(crate) usage: bool,
+}
+
+impl Form {
+    /// With the usage in any case.
+    pub(crate) fn new(api: Api, streams: bool) -> Self {
+        Self { api, streams, usage: true }
+    }
+
+    /// As a request says.
+    pub(crate) fn of(asked: &Message) -> Self {
+        let body: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
+        let api = match asked.line.split([' ', '?']).nth(1) {
+            Some("/v1/chat/completions") => Api::Chat,
+            Some("/v1/responses") => Api::Responses,
+            _ => Api::Anthropic,
+        };
+        let usage = api != Api::Chat || body["stream_options"]["include_usage"] == true;
+        Self { api, streams: body["stream"] == true, usage }
+    }
+}
+
+/// One event of a stream by its name.
 fn event(data: &Value) -> String {
     format!("event: {}\ndata: {data}\n\n", data["type"].as_str().expect("a type"))
 }
 
-fn head() -> String {
-    event(&json!({"type": "message_start", "message": {"id": "msg_script", "type": "message",
-        "role": "assistant", "content": [], "model": "claude-sonnet-4-5", "stop_reason": null,
-        "stop_sequence": null, "usage": {"input_tokens": INPUT, "output_tokens": 1}}}))
-}
-
 /// Half a stream, in chunks that go on, or half a message.
-fn begun(text: &str, streams: bool) -> String {
-    if !streams {
-        let body = "{\"type\":\"message\",\"content\":[{\"type\":\"text\",\"text\":\"";
+fn begun(form: Form, text: &str) -> String {
+    if !form.streams {
+        let body = match form.api {
+            Api::Anthropic => anthropic::HALF,
+            Api::Chat => chat::HALF,
+            Api::Responses => responses::HALF,
+        };
         let kind = "content-type: application/json\r\ncontent-length: 9000";
         return format!("HTTP/1.1 200 OK\r\n{kind}\r\n\r\n{body}{text}");
     }
-    let mut events = head();
-    if !text.is_empty() {
-        events += &event(&json!({"type": "content_block_start", "index": 0,
-            "content_block": {"type": "text", "text": ""}}));
-        events += &event(&json!({"type": "content_block_delta", "index": 0,
-            "delta": {"type": "text_delta", "text": text}}));
-    }
+    let events = match form.api {
+        Api::Anthropic => anthropic::begun(text),
+        Api::Chat => chat::begun(text),
+        Api::Responses => responses::begun(text),
+    };
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked";
     format!("{head}\r\n\r\n{:x}\r\n{events}\r\n", events.len())
 }
 
-/// A whole response of these blocks, streamed or not.
-pub(crate) fn whole(blocks: &[Value], stop: &str, streams: bool) -> String {
-    whole_with(blocks, stop, streams, INPUT, OUTPUT)
+/// What such a response begins with, where it streams.
+pub(crate) const fn beginning(api: Api) -> &'static str {
+    match api {
+        Api::Anthropic => "message_start",
+        Api::Chat => "chat.completion.chunk",
+        Api::Responses => "response.created",
+    }
 }
 
-/// The same with its usage.
-pub(crate) fn whole_with(
-    blocks: &[Value],
-    stop: &str,
-    streams: bool,
-    input: u64,
-    output: u64,
-) -> String {
-    let usage = json!({"input_tokens": input, "output_tokens": output});
-    if !streams {
-        let body = json!({"id": "msg_script", "type": "message", "role": "assistant",
-            "model": "claude-sonnet-4-5", "content": blocks, "stop_reason": stop,
-            "stop_sequence": null, "usage": usage});
+/// A whole response of these blocks, streamed or not. They are Anthropic's, and so is the stop
+/// reason; the other protocols say the same in their words.
+pub(crate) fn whole(form: Form, blocks: &[Value], stop: &str) -> String {
+    whole_with(form, blocks, stop, [INPUT, OUTPUT])
+}
+
+/// The same with the tokens of its input and its output.
+pub(crate) fn whole_with(form: Form, blocks: &[Value], stop: &str, tokens: [u64; 2]) -> String {
+    if !form.streams {
+        let body = match form.api {
+            Api::Anthropic => anthropic::body(blocks, stop, tokens),
+            Api::Chat => chat::body(blocks, stop, tokens),
+            Api::Responses => responses::body(blocks, stop, tokens),
+        };
         return response("200 OK", &["content-type: application/json"], &body.to_string());
     }
-    let mut events =
-        head().replace(&format!("\"input_tokens\":{INPUT}"), &format!("\"input_tokens\":{input}"));
-    for (n, block) in blocks.iter().enumerate() {
-        let (mut start, delta) = (
-            block.clone(),
-            match block["type"].as_str() {
-                Some("text") => json!({"type": "text_delta", "text": block["text"]}),
-                Some("tool_use") => {
-                    json!({"type": "input_json_delta", "partial_json": block["input"].to_string()})
-                }
-                _ => Value::Null,
-            },
-        );
-        match start["type"].as_str() {
-            Some("text") => start["text"] = json!(""),
-            Some("tool_use") => start["input"] = json!({}),
-            _ => {}
-        }
-        events +=
-            &event(&json!({"type": "content_block_start", "index": n, "content_block": start}));
-        if !delta.is_null() {
-            events += &event(&json!({"type": "content_block_delta", "index": n, "delta": delta}));
-        }
-        events += &event(&json!({"type": "content_block_stop", "index": n}));
-    }
-    events += &event(&json!({"type": "message_delta",
-        "delta": {"stop_reason": stop, "stop_sequence": null}, "usage": usage}));
-    events += &event(&json!({"type": "message_stop"}));
+    let events = match form.api {
+        Api::Anthropic => anthropic::events(blocks, stop, tokens),
+        Api::Chat => chat::events(blocks, stop, form.usage.then_some(tokens)),
+        Api::Responses => responses::events(blocks, stop, tokens),
+    };
     response("200 OK", &["content-type: text/event-stream"], &events)
+}
+
+/// What a client puts into its history for a turn of these blocks.
+pub(crate) fn items(api: Api, blocks: &[Value]) -> Vec<Value> {
+    match api {
+        Api::Anthropic => vec![json!({"role": "assistant", "content": blocks})],
+        Api::Chat => vec![chat::message(blocks)],
+        Api::Responses => responses::items(blocks),
+    }
+}
+
+/// Nano-dollars a token of what clients ask for in tests: input, output.
+pub(crate) const fn prices(api: Api) -> [u64; 2] {
+    match api {
+        // claude-sonnet-4-5
+        Api::Anthropic => [3_000, 15_000],
+        // gpt-4.1
+        Api::Chat => [2_000, 8_000],
+        // gpt-5.2
+        Api::Responses => [1_750, 14_000],
+    }
 }

@@ -13,7 +13,10 @@ pub(super) fn whole(body: &Value) -> Response {
         items,
         stop: body["status"].as_str().expect("a status").to_owned(),
         usage: body["usage"].clone(),
-        end: End::Whole,
+        end: match body["error"]["message"].as_str() {
+            Some(message) if body["status"] == "failed" => End::Error(message.to_owned()),
+            _ => End::Whole,
+        },
         comments: Vec::new(),
     }
 }
@@ -23,7 +26,10 @@ fn block(item: &Value) -> Option<Value> {
     match item["type"].as_str().expect("a type") {
         "message" => {
             let parts = item["content"].as_array().into_iter().flatten();
-            let text: String = parts.filter_map(|part| part["text"].as_str()).collect();
+            let says = |part: &'_ Value| {
+                part["text"].as_str().or(part["refusal"].as_str()).map(str::to_owned)
+            };
+            let text: String = parts.filter_map(says).collect();
             Some(json!({"type": "text", "text": text}))
         }
         "function_call" => {
@@ -32,6 +38,7 @@ fn block(item: &Value) -> Option<Value> {
             Some(json!({"type": "tool_use", "id": item["call_id"], "name": item["name"],
                 "input": input}))
         }
+        "reasoning" => Some(json!({"type": "thinking", "thinking": item["summary"].to_string()})),
         _ => None,
     }
 }
