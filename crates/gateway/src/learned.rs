@@ -20,7 +20,20 @@ pub(crate) struct Learned {
 struct Lessons {
     no_forcing: bool,
     no_none: bool,
+    limit: Option<LimitLesson>,
 }
+
+/// How a model wants an output limit that its client has not asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LimitLesson {
+    /// Of Chat Completions: by the newer name, `max_completion_tokens`.
+    pub(crate) completion: bool,
+    /// The most, in tokens.
+    pub(crate) most: u64,
+}
+
+/// Where an error does not say how much output a model may be asked for: what every model has.
+const SMALL: u64 = 4096;
 
 impl Learned {
     /// A 400 was the answer to this rung.
@@ -37,6 +50,34 @@ impl Learned {
         }
     }
 
+    /// A 400 was the answer to an output limit that softland had added. True where it taught
+    /// something, so that another one is worth a try.
+    pub(crate) fn limit_refused(&self, model: &str, limit: u64, error: &str) -> bool {
+        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        if models.len() >= MOST && !models.contains_key(model) {
+            return false;
+        }
+        let lessons = models.entry(model.to_owned()).or_default();
+        let before = lessons.limit;
+        let mut lesson = before.unwrap_or(LimitLesson { completion: false, most: u64::MAX });
+        if !lesson.completion && error.contains("Use 'max_completion_tokens'") {
+            lesson.completion = true;
+        } else if ["max_tokens", "max_completion_tokens", "max_output_tokens"]
+            .iter()
+            .any(|name| error.contains(name))
+        {
+            lesson.most = lesson.most.min(most_of(error, limit));
+        }
+        lessons.limit = Some(lesson);
+        lessons.limit != before && (lesson.most < limit || lesson.completion)
+    }
+
+    /// How the model wants an output limit, where it has refused one.
+    pub(crate) fn limit_of(&self, model: &str) -> Option<LimitLesson> {
+        let models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        models.get(model)?.limit
+    }
+
     /// What the table says of the model, less what it has refused.
     pub(crate) fn of(&self, model: &str, table: Capability) -> Capability {
         let models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
@@ -47,6 +88,13 @@ impl Learned {
             ..table
         }
     }
+}
+
+/// The most that an error says may be asked for, less than `limit`.
+fn most_of(error: &str, limit: u64) -> u64 {
+    let numbers = error.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok());
+    let fits = |n: &u64| *n < limit && *n >= SMALL;
+    numbers.filter(fits).max().unwrap_or(SMALL).min(limit)
 }
 
 #[cfg(test)]
@@ -65,5 +113,22 @@ mod tests {
         learned.refused("m", Some(Rung::Respond));
         assert_eq!(learned.of("m", table).forced, Forced::No);
         assert_eq!(learned.of("other", table), table);
+    }
+
+    #[test]
+    fn an_output_limit_is_learned_from_its_refusal() {
+        let learned = Learned::default();
+        let name = "Unsupported parameter: 'max_tokens' is not supported with this model. Use \
+                    'max_completion_tokens' instead.";
+        let size = "max_tokens is too large: 315665. This model supports at most 16384 tokens";
+        assert_eq!(learned.limit_of("m"), None);
+        assert!(learned.limit_refused("m", 315_665, name));
+        assert!(learned.limit_refused("m", 315_665, size));
+        assert_eq!(learned.limit_of("m"), Some(LimitLesson { completion: true, most: 16_384 }));
+        // Nothing more can be learned of the same.
+        assert!(!learned.limit_refused("m", 16_384, name));
+        assert!(!learned.limit_refused("n", 900, "messages: something else"));
+        assert!(learned.limit_refused("o", 900_000, "max_tokens: not so much"));
+        assert_eq!(learned.limit_of("o").map(|lesson| lesson.most), Some(SMALL));
     }
 }

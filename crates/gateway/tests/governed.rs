@@ -6,14 +6,9 @@ mod support;
 use serde_json::{Value, json};
 use softland_session::core::policy::Value as Key;
 use softland_session::wire::Api;
-use support::client::{APIS, Client};
+use support::client::{APIS, Client, all};
 use support::sim::{Simulated, governed, text};
 use support::{Message, Running};
-
-/// Every API, streaming and not.
-fn all() -> impl Iterator<Item = (Api, bool)> {
-    APIS.into_iter().flat_map(|api| [true, false].map(|stream| (api, stream)))
-}
 
 #[tokio::test]
 async fn a_run_is_counted_down_and_landed_streaming_and_not() {

@@ -8,7 +8,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 use softland_ledger::{Query, Reader, Run};
 use softland_session::core::policy::Value as Key;
-use support::client::Client;
+use softland_session::wire::Api;
+use support::client::{Client, all};
 use support::reading::read;
 use support::script::{Reply, Scripted, calls, nothing, says};
 use support::sim::{governed, text};
@@ -55,7 +56,7 @@ impl Observed {
 }
 
 /// Plays a conversation through a gateway that observes and past it: both are the same.
-async fn observed(stream: bool, keys: &[(&str, Key)], replies: &[Reply]) -> Observed {
+async fn observed(api: Api, stream: bool, keys: &[(&str, Key)], replies: &[Reply]) -> Observed {
     let folder = tempfile::tempdir().expect("a folder");
     let (upstream, direct) =
         (Scripted::plays(replies.to_vec()).await, Scripted::plays(replies.to_vec()).await);
@@ -64,7 +65,7 @@ async fn observed(stream: bool, keys: &[(&str, Key)], replies: &[Reply]) -> Obse
     settings.ledger = Some(folder.path().join("ledger.db"));
     settings.log.events = Some(folder.path().join("events.ndjson"));
     let mut gateway = Running::with(settings).await;
-    let mut client = Client::new(stream).with("x-softland-session: s");
+    let mut client = Client::on(api, stream).with("x-softland-session: s");
     for n in 0..replies.len() {
         let request = client.request(&gateway);
         let got = gateway.ask(&request).await;
@@ -78,7 +79,7 @@ async fn observed(stream: bool, keys: &[(&str, Key)], replies: &[Reply]) -> Obse
         if response.content.is_empty() {
             client.says("Please go on.");
         } else {
-            client.takes(&response.content);
+            client.takes_response(&response);
         }
     }
     gateway.stopped().await;
@@ -106,10 +107,10 @@ fn written(folder: &Path) -> Observed {
 
 #[tokio::test]
 async fn what_a_limit_would_have_done_is_said() {
-    for stream in [true, false] {
+    for (api, stream) in all() {
         let replies = [calls(1), calls(2), calls(3), calls(4), says("all of it")];
         let keys = [("tool_calls_limit", Key::Int(2))];
-        let seen = observed(stream, &keys, &replies).await;
+        let seen = observed(api, stream, &keys, &replies).await;
         let words = seen.words();
         for word in ["countdown", "ask"] {
             assert!(words.contains(&word), "stream {stream}: {words:?}");
@@ -125,9 +126,9 @@ async fn what_a_limit_would_have_done_is_said() {
 
 #[tokio::test]
 async fn a_batch_beyond_the_limit_is_said() {
-    for stream in [true, false] {
+    for (api, stream) in all() {
         let keys = [("tool_calls_limit", Key::Int(3))];
-        let seen = observed(stream, &keys, &[batch(5), says("all of it")]).await;
+        let seen = observed(api, stream, &keys, &[batch(5), says("all of it")]).await;
         let words = seen.words();
         assert!(words.contains(&"refuse") || words.contains(&"ask"), "stream {stream}: {words:?}");
         assert_eq!(seen.run.tool_calls, Some(5), "stream {stream}: all of them ran");
@@ -136,14 +137,14 @@ async fn a_batch_beyond_the_limit_is_said() {
 
 #[tokio::test]
 async fn empty_turns_and_loops_are_said() {
-    for stream in [true, false] {
-        let seen = observed(stream, &[], &[calls(1), nothing(), says("at last")]).await;
+    for (api, stream) in all() {
+        let seen = observed(api, stream, &[], &[calls(1), nothing(), says("at last")]).await;
         assert_eq!(seen.words(), ["empty", "nudge"], "{stream}");
         let keys = [("empty_limit", Key::Int(1))];
-        let seen = observed(stream, &keys, &[calls(1), nothing(), says("at last")]).await;
+        let seen = observed(api, stream, &keys, &[calls(1), nothing(), says("at last")]).await;
         assert_eq!(seen.words(), ["empty", "local_answer"], "{stream}");
         let loops: Vec<Reply> = (0..5).map(again).chain([says("all")]).collect();
-        let seen = observed(stream, &[], &loops).await;
+        let seen = observed(api, stream, &[], &loops).await;
         let words = seen.words();
         assert!(words.contains(&"repeat") && words.contains(&"note"), "{stream}: {words:?}");
     }
@@ -151,9 +152,9 @@ async fn empty_turns_and_loops_are_said() {
 
 #[tokio::test]
 async fn money_is_counted_and_refuses_nothing() {
-    for stream in [true, false] {
+    for (api, stream) in all() {
         let keys = [("cost_limit_usd", text("0.000001"))];
-        let seen = observed(stream, &keys, &[calls(1), calls(2), says("all")]).await;
+        let seen = observed(api, stream, &keys, &[calls(1), calls(2), says("all")]).await;
         assert_eq!(seen.run.requests, 3);
         let words = seen.words();
         assert!(words.contains(&"ask") || words.contains(&"local_answer"), "{stream}: {words:?}");

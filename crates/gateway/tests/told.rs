@@ -12,7 +12,7 @@ use softland_gateway::Settings;
 use softland_ledger::{Query, Reader, Step};
 use softland_session::core::NanoUsd;
 use softland_session::core::policy::Value as Key;
-use support::client::Client;
+use support::client::{APIS, Client, all};
 use support::script::{Reply, Scripted, calls, says};
 use support::sim::{governed, text};
 use support::{Provider, Running, response};
@@ -65,60 +65,65 @@ impl Write for Log {
     }
 }
 
+/// Nano-dollars of a session.
+const CAP: u64 = 200_000_000;
+
 #[tokio::test]
 async fn what_cannot_be_read_is_booked_alike_everywhere_and_no_header_is_logged() {
-    const CAP: u64 = 200_000_000;
-    let (folder, log) = (tempfile::tempdir().expect("a folder"), Log::default());
-    let written = log.clone();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false);
-    let subscriber = subscriber.with_writer(move || written.clone()).finish();
-    let _guard = tracing_subscriber::util::SubscriberInitExt::set_default(subscriber);
-    let headers = [
-        "content-type: application/json",
-        "content-encoding: gzip",
-        "set-cookie: session=SECRET",
-        "anthropic-organization-id: org-SECRET",
-    ];
-    let packed = response("200 OK", &headers, "packed as nobody has asked for");
-    let provider = Provider::says(packed).await;
-    let keys = [("session_cost_limit_usd", text("0.2"))];
-    let mut gateway = Running::with(kept(&provider.url(), &keys, folder.path())).await;
-    for n in 0..10 {
-        let client = Client::new(false).with("x-softland-session: s").asking(&format!("{n}?"));
-        let got = client.post(&gateway).await;
-        assert_eq!(got.status(), 200, "{}", got.text());
-        if n == 0 {
-            assert_eq!(got.text(), "packed as nobody has asked for", "it passes as it is");
+    for api in APIS {
+        let (folder, log) = (tempfile::tempdir().expect("a folder"), Log::default());
+        let written = log.clone();
+        let subscriber = tracing_subscriber::fmt().with_ansi(false);
+        let subscriber = subscriber.with_writer(move || written.clone()).finish();
+        let _guard = tracing_subscriber::util::SubscriberInitExt::set_default(subscriber);
+        let headers = [
+            "content-type: application/json",
+            "content-encoding: gzip",
+            "set-cookie: session=SECRET",
+            "anthropic-organization-id: org-SECRET",
+        ];
+        let packed = response("200 OK", &headers, "packed as nobody has asked for");
+        let provider = Provider::says(packed).await;
+        let keys = [("session_cost_limit_usd", text("0.2"))];
+        let mut gateway = Running::with(kept(&provider.url(), &keys, folder.path())).await;
+        for n in 0..10 {
+            let client =
+                Client::on(api, false).with("x-softland-session: s").asking(&format!("{n}?"));
+            let got = client.post(&gateway).await;
+            assert_eq!(got.status(), 200, "{}", got.text());
+            if n == 0 {
+                assert_eq!(got.text(), "packed as nobody has asked for", "it passes as it is");
+            }
         }
+        let metrics = gateway.metrics().await;
+        let summary = gateway.stopped().await;
+        let sent = provider.count();
+        assert!((1..10).contains(&sent), "the account is charged: {sent}");
+        let runs = reader(folder.path()).runs(&Query::default()).expect("runs");
+        let booked: u64 = runs.iter().filter_map(|run| run.cost).map(|cost| cost.0).sum();
+        assert_eq!(summary.spend, NanoUsd(booked), "the counters say what the ledger says");
+        let counted = counter(&metrics, "softland_spend_usd_total ");
+        assert!((counted - NanoUsd(booked).dollars()).abs() < 1e-9, "{counted}");
+        assert!(booked > CAP / 2 && booked <= CAP, "{booked} is what the account has");
+        let of_run = |run: &str| reader(folder.path()).steps(run).expect("steps");
+        let mut steps = runs.iter().flat_map(|run| of_run(&run.run));
+        let remark = "estimated: the response cannot be read";
+        assert!(steps.any(|step| step.fields.contains(remark)));
+        let log = log.text();
+        assert!(log.contains("cannot be read as it was asked for") && log.contains("set-cookie"));
+        assert!(!log.contains("SECRET"), "{log}");
     }
-    let metrics = gateway.metrics().await;
-    let summary = gateway.stopped().await;
-    let sent = provider.count();
-    assert!((1..10).contains(&sent), "the account is charged: {sent}");
-    let runs = reader(folder.path()).runs(&Query::default()).expect("runs");
-    let booked: u64 = runs.iter().filter_map(|run| run.cost).map(|cost| cost.0).sum();
-    assert_eq!(summary.spend, NanoUsd(booked), "the counters say what the ledger says");
-    let counted = counter(&metrics, "softland_spend_usd_total ");
-    assert!((counted - NanoUsd(booked).dollars()).abs() < 1e-9, "{counted}");
-    assert!(booked > CAP / 2 && booked <= CAP, "{booked} is what the account has");
-    let of_run = |run: &str| reader(folder.path()).steps(run).expect("steps");
-    let mut steps = runs.iter().flat_map(|run| of_run(&run.run));
-    let remark = "estimated: the response cannot be read";
-    assert!(steps.any(|step| step.fields.contains(remark)));
-    let log = log.text();
-    assert!(log.contains("cannot be read as it was asked for") && log.contains("set-cookie"));
-    assert!(!log.contains("SECRET"), "{log}");
 }
 
 #[tokio::test]
 async fn what_is_only_observed_says_so_wherever_it_is_told() {
-    for stream in [true, false] {
+    for (api, stream) in all() {
         let folder = tempfile::tempdir().expect("a folder");
         let replies = vec![calls(1), calls(2), calls(3), says("all of it")];
         let upstream = Scripted::plays(replies).await;
         let keys = [("tool_calls_limit", Key::Int(2)), ("mode", text("observe"))];
         let mut gateway = Running::with(kept(&upstream.url(), &keys, folder.path())).await;
-        let mut client = Client::new(stream).with("x-softland-session: s");
+        let mut client = Client::on(api, stream).with("x-softland-session: s");
         for calls in 0..4 {
             let (message, _) = client.turn(&gateway).await;
             assert_eq!(message.header("x-softland-phase"), Some("silent"), "nothing was said");
@@ -146,23 +151,28 @@ async fn what_is_only_observed_says_so_wherever_it_is_told() {
 
 #[tokio::test]
 async fn what_is_enforced_is_not_called_observed() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let upstream = Scripted::plays(vec![calls(1), calls(2), says("all of it")]).await;
-    let keys = [("tool_calls_limit", Key::Int(2))];
-    let mut gateway = Running::with(kept(&upstream.url(), &keys, folder.path())).await;
-    Client::new(true).with("x-softland-session: s").run(&gateway).await;
-    let metrics = gateway.metrics().await;
-    assert_eq!(gateway.stopped().await.would, Default::default());
-    assert!(metrics.contains(r#"softland_interventions_total{intervention="ask"} 1"#), "{metrics}");
-    assert!(!metrics.contains("softland_observed_interventions_total{"), "{metrics}");
-    for (step, fields) in steps(folder.path()) {
-        assert!(fields.get("observed").is_none() && fields.get("mode").is_none(), "{step:?}");
+    for api in APIS {
+        let folder = tempfile::tempdir().expect("a folder");
+        let upstream = Scripted::plays(vec![calls(1), calls(2), says("all of it")]).await;
+        let keys = [("tool_calls_limit", Key::Int(2))];
+        let mut gateway = Running::with(kept(&upstream.url(), &keys, folder.path())).await;
+        Client::on(api, true).told_usage().with("x-softland-session: s").run(&gateway).await;
+        let metrics = gateway.metrics().await;
+        assert_eq!(gateway.stopped().await.would, Default::default());
+        assert!(
+            metrics.contains(r#"softland_interventions_total{intervention="ask"} 1"#),
+            "{metrics}"
+        );
+        assert!(!metrics.contains("softland_observed_interventions_total{"), "{metrics}");
+        for (step, fields) in steps(folder.path()) {
+            assert!(fields.get("observed").is_none() && fields.get("mode").is_none(), "{step:?}");
+        }
     }
 }
 
 #[tokio::test]
 async fn a_turn_begins_once_and_says_what_it_may_be() {
-    for stream in [true, false] {
+    for (api, stream) in all() {
         for limit in [None, Some(9)] {
             let folder = tempfile::tempdir().expect("a folder");
             let failed = Reply::Error("500 Internal Server Error", vec![], "{}");
@@ -171,7 +181,7 @@ async fn a_turn_begins_once_and_says_what_it_may_be() {
             let keys: Vec<_> =
                 limit.map(|limit| ("turns_limit", Key::Int(limit))).into_iter().collect();
             let mut gateway = Running::with(kept(&upstream.url(), &keys, folder.path())).await;
-            let mut client = Client::new(stream).with("x-softland-session: s");
+            let mut client = Client::on(api, stream).with("x-softland-session: s");
             client.turn(&gateway).await;
             assert_eq!(client.post(&gateway).await.status(), 500);
             client.run(&gateway).await;
@@ -190,26 +200,29 @@ async fn a_turn_begins_once_and_says_what_it_may_be() {
 
 #[tokio::test]
 async fn a_run_is_found_by_its_clients_name_and_what_belongs_to_none_is_summed() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let upstream = Scripted::plays(vec![calls(1), says("all of it")]).await;
-    let mut gateway = Running::with(kept(&upstream.url(), &[], folder.path())).await;
-    let mut client = Client::new(true).with("x-softland-run: build-42");
-    let (_, message, _) = client.run(&gateway).await;
-    let run = message.header("x-softland-run").expect("its run").to_owned();
-    let mut title = Client::new(false).with("x-softland-run: build-42").asking("A title, please.");
-    title.body.as_object_mut().expect("an object").remove("tools");
-    for _ in 0..2 {
-        let (message, _) = title.clone().turn(&gateway).await;
-        assert_eq!(message.header("x-softland-run"), None, "it belongs to no run");
+    for api in APIS {
+        let folder = tempfile::tempdir().expect("a folder");
+        let upstream = Scripted::plays(vec![calls(1), says("all of it")]).await;
+        let mut gateway = Running::with(kept(&upstream.url(), &[], folder.path())).await;
+        let mut client = Client::on(api, true).told_usage().with("x-softland-run: build-42");
+        let (_, message, _) = client.run(&gateway).await;
+        let run = message.header("x-softland-run").expect("its run").to_owned();
+        let mut title =
+            Client::on(api, false).with("x-softland-run: build-42").asking("A title, please.");
+        title.body.as_object_mut().expect("an object").remove("tools");
+        for _ in 0..2 {
+            let (message, _) = title.clone().turn(&gateway).await;
+            assert_eq!(message.header("x-softland-run"), None, "it belongs to no run");
+        }
+        let summary = gateway.stopped().await;
+        let reader = reader(folder.path());
+        let named = reader.named("build-42").expect("runs");
+        assert_eq!(named.iter().map(|run| run.run.as_str()).collect::<Vec<_>>(), [run.as_str()]);
+        let session = Some("build-42".to_owned());
+        let beside = reader.beside(&Query { session, ..Query::default() }).expect("a sum");
+        assert_eq!(beside.requests, 2);
+        let of_run = named.first().and_then(|run| run.cost).expect("a price");
+        assert!(beside.cost > NanoUsd::ZERO && of_run > NanoUsd::ZERO);
+        assert_eq!(summary.spend, NanoUsd(of_run.0 + beside.cost.0), "nothing is left out");
     }
-    let summary = gateway.stopped().await;
-    let reader = reader(folder.path());
-    let named = reader.named("build-42").expect("runs");
-    assert_eq!(named.iter().map(|run| run.run.as_str()).collect::<Vec<_>>(), [run.as_str()]);
-    let session = Some("build-42".to_owned());
-    let beside = reader.beside(&Query { session, ..Query::default() }).expect("a sum");
-    assert_eq!(beside.requests, 2);
-    let of_run = named.first().and_then(|run| run.cost).expect("a price");
-    assert!(beside.cost > NanoUsd::ZERO && of_run > NanoUsd::ZERO);
-    assert_eq!(summary.spend, NanoUsd(of_run.0 + beside.cost.0), "nothing is left out");
 }

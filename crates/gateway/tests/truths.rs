@@ -12,16 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Value, json};
 use softland_gateway::{Clock, Settings};
 use softland_session::core::policy::Value as Key;
-use support::client::Client;
+use softland_session::wire::Api;
+use support::client::{APIS, Client, all};
 use support::reading::{End, read};
-use support::script::{INPUT, OUTPUT, Reply, Scripted, calls, nothing, says, whole};
+use support::script::{Form, INPUT, OUTPUT, Reply, Scripted, calls, nothing, prices, says, whole};
 use support::sim::{governed, text};
 use support::{Provider, Running};
 use tempfile::TempDir;
-
-/// Nano-dollars a token of claude-sonnet-4-5.
-const SONNET_INPUT: u64 = 3_000;
-const SONNET_OUTPUT: u64 = 15_000;
 
 /// Settings with an event log in a folder of its own.
 struct Watched {
@@ -86,22 +83,20 @@ fn call(n: u32, tool: &str) -> Value {
 
 #[tokio::test]
 async fn a_body_that_breaks_off_is_paid_for_and_counts_to_the_cap() {
-    for stream in [false, true] {
+    for (api, stream) in all() {
         let upstream = Scripted::plays(vec![Reply::Cut("half of it")]).await;
-        let keys = [("session_cost_limit_usd", text("0.05")), ("reserve_tokens", Key::Int(100))];
+        let cap = prices(api)[0] * 16_000;
+        let limit = text(&format!("0.{cap:09}"));
+        let keys = [("session_cost_limit_usd", limit), ("reserve_tokens", Key::Int(100))];
         let watched = Watched::new(&upstream.url(), &keys);
         let gateway = watched.running().await;
         for n in 0..25 {
-            let client = Client::new(stream).with("x-softland-session: s");
-            client
-                .asking(&format!("{n}: what?"))
-                .set("max_tokens", json!(200))
-                .post(&gateway)
-                .await;
+            let client = Client::on(api, stream).told_usage().with("x-softland-session: s");
+            client.asking(&format!("{n}: what?")).limited(200).post(&gateway).await;
         }
         let (sent, spent) = (upstream.provider.count(), gateway.handle.summary().spend.0);
         assert!(sent < 25, "the cap acts: {sent} requests, {spent} spent");
-        assert!((25_000_000..=50_000_000).contains(&spent), "stream {stream}: {spent}");
+        assert!((cap / 2..=cap).contains(&spent), "{api:?}, stream {stream}: {spent} of {cap}");
         let events = watched.events(gateway).await;
         assert_eq!(told_cost(&events), spent, "the events say what the account says");
         let usage = named(&events, "usage");
@@ -112,13 +107,9 @@ async fn a_body_that_breaks_off_is_paid_for_and_counts_to_the_cap() {
 
 #[tokio::test]
 async fn what_its_own_time_limit_gives_up_is_paid_for() {
-    for (stream, reply) in [
-        (false, Reply::Silent),
-        (true, Reply::Silent),
-        (false, Reply::Hangs("half of it")),
-        (true, Reply::Hangs("half of it")),
-    ] {
-        let name = format!("stream {stream}, {reply:?}");
+    let replies = || [Reply::Silent, Reply::Hangs("half of it")];
+    for ((api, stream), reply) in all().flat_map(|on| replies().map(|reply| (on, reply))) {
+        let name = format!("{api:?}, stream {stream}, {reply:?}");
         let upstream = Scripted::plays(vec![reply]).await;
         let keys = [
             ("time_limit", text("400ms")),
@@ -127,10 +118,12 @@ async fn what_its_own_time_limit_gives_up_is_paid_for() {
         ];
         let watched = Watched::new(&upstream.url(), &keys);
         let gateway = watched.running().await;
-        let response = read(&Client::new(stream).post(&gateway).await);
+        let client = Client::on(api, stream).told_usage();
+        let request = client.body.to_string().len() as u64;
+        let response = read(&client.post(&gateway).await);
         assert!(response.text().contains("softland"), "{name}: {}", response.text());
         let (sent, spent) = (upstream.provider.count(), gateway.handle.summary().spend.0);
-        assert!(sent > 0 && spent >= sent as u64 * INPUT / 2 * SONNET_INPUT, "{name}: {spent}");
+        assert!(sent > 0 && spent >= sent as u64 * request / 4 * prices(api)[0], "{name}: {spent}");
         let events = watched.events(gateway).await;
         assert_eq!(told_cost(&events), spent, "{name}");
         let usage = named(&events, "usage");
@@ -141,84 +134,113 @@ async fn what_its_own_time_limit_gives_up_is_paid_for() {
 
 #[tokio::test]
 async fn a_stream_that_is_cut_costs_what_was_written_of_it_and_is_marked() {
-    let said = "Fifty-five characters are all that came of this answer.";
-    let upstream = Scripted::plays(vec![Reply::Cut(said)]).await;
-    let watched = Watched::new(&upstream.url(), &[]);
-    let gateway = watched.running().await;
-    Client::new(true).post(&gateway).await;
-    let events = watched.events(gateway).await;
-    let [usage] = *named(&events, "usage") else { panic!("{events:?}") };
-    assert_eq!((&usage["input"], &usage["output"]), (&json!(INPUT), &json!(said.len() / 4)));
-    assert!(is_estimated(usage), "{usage}");
+    for api in APIS {
+        let said = "Fifty-five characters are all that came of this answer.";
+        let upstream = Scripted::plays(vec![Reply::Cut(said)]).await;
+        let watched = Watched::new(&upstream.url(), &[]);
+        let gateway = watched.running().await;
+        Client::on(api, true).told_usage().post(&gateway).await;
+        let events = watched.events(gateway).await;
+        let [usage] = *named(&events, "usage") else { panic!("{events:?}") };
+        assert_eq!((&usage["input"], &usage["output"]), (&json!(INPUT), &json!(said.len() / 4)));
+        assert!(is_estimated(usage), "{usage}");
+    }
 }
 
 #[tokio::test]
 async fn a_new_name_begins_a_run_where_only_names_do() {
-    let replies = vec![
-        calls(1),
-        calls(2),
-        calls(3),
-        says("That is all there is to it."),
-        calls(4),
-        says("The second answer is this one."),
-        calls(5),
-        says("The third answer is this one."),
-    ];
-    let upstream = Scripted::plays(replies).await;
-    let keys = [("run_boundary", text("header")), ("tool_calls_limit", Key::Int(9))];
-    let gateway = Running::with(governed(&upstream.url(), &keys)).await;
-    let mut client = Client::new(true).with("x-softland-run: one");
-    let mut counts = Vec::new();
-    let mut ids = Vec::new();
-    let mut turn = async |client: &mut Client| {
-        let (message, _) = client.turn(&gateway).await;
-        counts.push(message.header("x-softland-tool-calls").expect("a count").to_owned());
-        ids.push(message.header("x-softland-run").expect("a run").to_owned());
+    for api in APIS {
+        let replies = vec![
+            calls(1),
+            calls(2),
+            calls(3),
+            says("That is all there is to it."),
+            calls(4),
+            says("The second answer is this one."),
+            calls(5),
+            says("The third answer is this one."),
+        ];
+        let upstream = Scripted::plays(replies).await;
+        let keys = [("run_boundary", text("header")), ("tool_calls_limit", Key::Int(9))];
+        let gateway = Running::with(governed(&upstream.url(), &keys)).await;
+        let mut client = Client::on(api, true).told_usage().with("x-softland-run: one");
+        let mut counts = Vec::new();
+        let mut ids = Vec::new();
+        let mut turn = async |client: &mut Client| {
+            let (message, _) = client.turn(&gateway).await;
+            counts.push(message.header("x-softland-tool-calls").expect("a count").to_owned());
+            ids.push(message.header("x-softland-run").expect("a run").to_owned());
+        };
+        for _ in 0..4 {
+            turn(&mut client).await;
+        }
+        client.says("And now something else, please.");
+        client.headers.pop();
+        client = client.with("x-softland-run: two");
+        for _ in 0..2 {
+            turn(&mut client).await;
+        }
+        // A human message alone begins none.
+        client.says("And one more thing.");
+        for _ in 0..2 {
+            turn(&mut client).await;
+        }
+        assert_eq!(counts, ["0/9", "1/9", "2/9", "3/9", "0/9", "1/9", "1/9", "2/9"]);
+        assert_ne!(ids[3], ids[4], "another name, another run");
+    }
+}
+
+/// The messages of a request.
+fn history_of(api: Api, asked: &Value) -> &[Value] {
+    let key = if api == Api::Responses { "input" } else { "messages" };
+    asked[key].as_array().expect("a history")
+}
+
+/// The last result of a round of calls, the first being 1. Each of them has one result or two.
+fn last_result(api: Api, asked: &Value, round: usize) -> String {
+    let history = history_of(api, asked);
+    let is_result = |message: &Value| match api {
+        Api::Anthropic => message["content"][0]["type"] == "tool_result",
+        Api::Chat => message["role"] == "tool",
+        Api::Responses => message["type"] == "function_call_output",
     };
-    for _ in 0..4 {
-        turn(&mut client).await;
-    }
-    client.says("And now something else, please.");
-    client.headers.pop();
-    client = client.with("x-softland-run: two");
-    for _ in 0..2 {
-        turn(&mut client).await;
-    }
-    // A human message alone begins none.
-    client.says("And one more thing.");
-    for _ in 0..2 {
-        turn(&mut client).await;
-    }
-    assert_eq!(counts, ["0/9", "1/9", "2/9", "3/9", "0/9", "1/9", "1/9", "2/9"]);
-    assert_ne!(ids[3], ids[4], "another name, another run");
+    let results = (0..history.len()).filter(|at| history.get(*at).is_some_and(is_result));
+    let ends = results.filter(|at| !history.get(at + 1).is_some_and(is_result));
+    let at = ends.collect::<Vec<_>>()[round - 1];
+    let last = match api {
+        Api::Anthropic => {
+            &history[at]["content"].as_array().expect("results").last().expect("one")["content"]
+        }
+        Api::Chat => &history[at]["content"],
+        Api::Responses => &history[at]["output"],
+    };
+    last.to_string()
 }
 
 #[tokio::test]
 async fn the_last_result_says_what_was_taken_out_of_its_turn_for_ever() {
     let batch = |n| Reply::Says(vec![call(n, "list_dir"), call(n + 1, "read_file")], "tool_use");
-    for (stream, limit) in [(true, 0), (false, 1)] {
+    for (api, stream) in all() {
+        let limit = u64::from(!stream);
         let upstream = Scripted::plays(vec![batch(0), batch(2), calls(9), says("all of it")]).await;
         let keys = [("tool_limits", text(&format!("list_dir={limit}")))];
         let watched = Watched::new(&upstream.url(), &keys);
         let gateway = watched.running().await;
-        let mut client = Client::new(stream);
+        let mut client = Client::on(api, stream).told_usage();
         client.run(&gateway).await;
         let line = format!("list_dir: limit of {limit} reached; other tools remain");
-        let last_result = |asked: &Value, message: usize| {
-            let results = asked["messages"][message]["content"].as_array().expect("results");
-            results.last().expect("one")["content"].to_string()
-        };
+        let last_result = |asked: &Value, round: usize| last_result(api, asked, round);
         // Of the first turn both calls fit where one is allowed.
-        let (first, at) = if limit == 0 { (1, 2) } else { (2, 4) };
+        let (first, at) = if limit == 0 { (1, 1) } else { (2, 2) };
         for asked in first..=3 {
             let asked = upstream.asked(asked);
             assert!(last_result(&asked, at).contains(&line), "limit {limit}: {asked}");
-            assert_eq!(last_result(&asked, 2).contains(&line), limit == 0, "{asked}");
+            assert_eq!(last_result(&asked, 1).contains(&line), limit == 0, "{asked}");
         }
         let (before, after) = (upstream.asked(2), upstream.asked(3));
-        let shared = before["messages"].as_array().expect("messages");
-        let longer = after["messages"].as_array().expect("messages");
-        assert_eq!(longer.get(..shared.len()), Some(shared.as_slice()), "the same bytes for ever");
+        let shared = history_of(api, &before);
+        let longer = history_of(api, &after);
+        assert_eq!(longer.get(..shared.len()), Some(shared), "the same bytes for ever");
         let done = interventions(&watched.events(gateway).await);
         assert!(done.contains(&"refuse".to_owned()), "{done:?}");
     }
@@ -227,12 +249,12 @@ async fn the_last_result_says_what_was_taken_out_of_its_turn_for_ever() {
 #[tokio::test]
 async fn calls_taken_out_of_a_batch_are_told_of() {
     let batch = vec![call(1, "read_file"), call(2, "list_dir"), call(3, "list_dir")];
-    for stream in [true, false] {
+    for (api, stream) in all() {
         let replies = vec![Reply::Says(batch.clone(), "tool_use"), says("all of it")];
         let upstream = Scripted::plays(replies).await;
         let watched = Watched::new(&upstream.url(), &[("tool_calls_limit", Key::Int(1))]);
         let gateway = watched.running().await;
-        let mut client = Client::new(stream);
+        let mut client = Client::on(api, stream).told_usage();
         let (_, response) = client.turn(&gateway).await;
         assert_eq!(response.calls().len(), 1);
         if stream {
@@ -262,20 +284,19 @@ async fn what_remains_at_the_end_has_the_last_request_in_it() {
         let passes = Arc::clone(&passes);
         async move {
             passes.fetch_add(5 * 60_000, Ordering::SeqCst);
-            let streams = asked.text().contains("\"stream\":true");
-            let first = !asked.text().contains("tool_result");
+            let form = Form::of(&asked);
+            let results = ["tool_result", "tool_call_id", "function_call_output"];
+            let first = !results.iter().any(|kind| asked.text().contains(kind));
             let reply = match first {
-                true => whole(&[call(1, "read_file")], "tool_use", streams),
-                false => {
-                    whole(&[json!({"type": "text", "text": "all of it"})], "end_turn", streams)
-                }
+                true => whole(form, &[call(1, "read_file")], "tool_use"),
+                false => whole(form, &[json!({"type": "text", "text": "all of it"})], "end_turn"),
             };
             wire.lock().await.send(reply).await;
             true
         }
     })
     .await;
-    for stream in [true, false] {
+    for (api, stream) in all() {
         let keys = [
             ("cost_limit_usd", text("5")),
             ("session_cost_limit_usd", text("7")),
@@ -285,13 +306,17 @@ async fn what_remains_at_the_end_has_the_last_request_in_it() {
         ];
         let watched = Watched::new(&provider.url(), &keys);
         let gateway = Running::with_clock(watched.settings.clone(), clock(&time)).await;
-        Client::new(stream).with("x-softland-session: s").run(&gateway).await;
+        Client::on(api, stream).told_usage().with("x-softland-session: s").run(&gateway).await;
         let lines = watched.lines(gateway).await;
         let done = lines.iter().find(|line| line.contains("\"event\":\"done\"")).expect("an end");
         let left: Value = serde_json::from_str::<Value>(done).expect("JSON")["remaining"].clone();
-        // Two requests of $0.00375 each; amounts are written as decimals.
-        assert_eq!(2 * (INPUT * SONNET_INPUT + OUTPUT * SONNET_OUTPUT), 7_500_000);
-        for (key, left) in [("cost_limit_usd", "4.9925"), ("session_cost_limit_usd", "6.9925")] {
+        // Two requests, of $0.00375 each on Anthropic's API; amounts are written as decimals.
+        let [run, session] = match api {
+            Api::Anthropic => ["4.9925", "6.9925"],
+            Api::Chat => ["4.9952", "6.9952"],
+            Api::Responses => ["4.9951", "6.9951"],
+        };
+        for (key, left) in [("cost_limit_usd", run), ("session_cost_limit_usd", session)] {
             assert!(done.contains(&format!("\"{key}\":{left},")), "{key} {left}: {done}");
         }
         assert_eq!(left["tokens_limit"], 100_000 - 2 * (INPUT + OUTPUT));
@@ -302,57 +327,56 @@ async fn what_remains_at_the_end_has_the_last_request_in_it() {
 
 #[tokio::test]
 async fn a_token_limit_lets_through_what_may_fit() {
-    for (bytes, fits) in [(175_000, true), (600_000, false)] {
-        let upstream = Scripted::plays(vec![says("the answer")]).await;
-        let keys = [("tokens_limit", Key::Int(100_000))];
-        let gateway = Running::with(governed(&upstream.url(), &keys)).await;
-        let prompt = "a word and another ".repeat(bytes / 19);
-        let response = read(&Client::new(false).asking(&prompt).post(&gateway).await);
-        assert_eq!(upstream.provider.count(), usize::from(fits), "{bytes} bytes");
-        assert_eq!(response.text() == "the answer", fits, "{}", response.text());
+    for api in APIS {
+        for (bytes, fits) in [(175_000, true), (600_000, false)] {
+            let upstream = Scripted::plays(vec![says("the answer")]).await;
+            let keys = [("tokens_limit", Key::Int(100_000))];
+            let gateway = Running::with(governed(&upstream.url(), &keys)).await;
+            let prompt = "a word and another ".repeat(bytes / 19);
+            let response = read(&Client::on(api, false).asking(&prompt).post(&gateway).await);
+            assert_eq!(upstream.provider.count(), usize::from(fits), "{bytes} bytes");
+            assert_eq!(response.text() == "the answer", fits, "{}", response.text());
+        }
     }
 }
 
 #[tokio::test]
 async fn a_worst_case_that_does_not_fit_is_no_limit_reached() {
-    for (key, limit, used) in [
-        ("cost_limit_usd", text("0.002"), "$0.00 of $0.002"),
-        ("tokens_limit", Key::Int(200), "0 of 200"),
-    ] {
-        let upstream = Scripted::plays(vec![says("the answer")]).await;
-        let gateway = Running::with(governed(&upstream.url(), &[(key, limit)])).await;
-        let response = read(&Client::new(true).post(&gateway).await);
-        assert_eq!(upstream.provider.count(), 0);
-        let said = response.text();
-        assert!(said.contains("did not fit") && said.contains(used), "{said}");
-        assert!(!said.contains("reached its limit"), "{said}");
+    for api in APIS {
+        for (key, limit, used) in [
+            ("cost_limit_usd", text("0.002"), "$0.00 of $0.002"),
+            ("tokens_limit", Key::Int(200), "0 of 200"),
+        ] {
+            let upstream = Scripted::plays(vec![says("the answer")]).await;
+            let gateway = Running::with(governed(&upstream.url(), &[(key, limit)])).await;
+            let response = read(&Client::on(api, true).told_usage().post(&gateway).await);
+            assert_eq!(upstream.provider.count(), 0);
+            let said = response.text();
+            assert!(said.contains("did not fit") && said.contains(used), "{said}");
+            assert!(!said.contains("reached its limit"), "{said}");
+        }
     }
 }
 
-/// A history that another gateway has governed so far, with as many calls in its only round.
-fn history(calls: u32) -> Value {
-    let blocks: Vec<Value> = (0..calls).map(|n| call(n, "read_file")).collect();
-    let result = |block: &Value| json!({"type": "tool_result", "tool_use_id": block["id"], "content": format!("of {block}")});
-    let results: Vec<Value> = blocks.iter().map(result).collect();
-    json!([
-        {"role": "user", "content": "What is in it?"},
-        {"role": "assistant", "content": blocks},
-        {"role": "user", "content": results},
-    ])
+/// A turn that another gateway has governed, of so many calls.
+fn history(calls: u32) -> Vec<Value> {
+    (0..calls).map(|n| call(n, "read_file")).collect()
 }
 
 #[tokio::test]
 async fn a_run_begins_with_its_beginning() {
-    let upstream = Scripted::plays(vec![calls(7), says("all of it")]).await;
-    let watched = Watched::new(&upstream.url(), &[("tool_calls_limit", Key::Int(6))]);
-    let gateway = watched.running().await;
-    Client::new(true).set("messages", history(3)).run(&gateway).await;
-    let events = watched.events(gateway).await;
-    let of: Vec<_> = events.iter().map(|event| event["event"].as_str()).collect();
-    assert_eq!(of[0], Some("run_start"), "{of:?}");
-    assert!(of.contains(&Some("intervention")), "{of:?}");
-    for (n, event) in events.iter().enumerate() {
-        assert_eq!((&event["seq"], &event["run"]), (&json!(n), &events[0]["run"]));
+    for api in APIS {
+        let upstream = Scripted::plays(vec![calls(7), says("all of it")]).await;
+        let watched = Watched::new(&upstream.url(), &[("tool_calls_limit", Key::Int(6))]);
+        let gateway = watched.running().await;
+        Client::on(api, true).told_usage().behind(&history(3)).run(&gateway).await;
+        let events = watched.events(gateway).await;
+        let of: Vec<_> = events.iter().map(|event| event["event"].as_str()).collect();
+        assert_eq!(of[0], Some("run_start"), "{of:?}");
+        assert!(of.contains(&Some("intervention")), "{of:?}");
+        for (n, event) in events.iter().enumerate() {
+            assert_eq!((&event["seq"], &event["run"]), (&json!(n), &events[0]["run"]));
+        }
     }
 }
 
@@ -361,15 +385,16 @@ const TOOLS: u64 = 1060;
 
 #[tokio::test]
 async fn nothing_is_named_that_was_not_done() {
-    for (stream, asks) in [(true, true), (false, true), (true, false)] {
+    let cases = || [(true, true), (false, true), (true, false)];
+    for (api, (stream, asks)) in APIS.into_iter().flat_map(|api| cases().map(|case| (api, case))) {
         let upstream = Scripted::plays(vec![says("the answer")]).await;
-        let mut client = Client::new(stream);
+        let mut client = Client::on(api, stream).told_usage();
         if asks {
-            client = client.set("messages", history(2));
+            client = client.behind(&history(2));
         }
         // Enough for the request as it is and a few words, not for the note that asks for them.
         let input = client.body.to_string().len() as u64 + TOOLS;
-        let cap = input * SONNET_INPUT + 20 * SONNET_OUTPUT;
+        let cap = input * prices(api)[0] + 20 * prices(api)[1];
         let cap = text(&format!("0.{cap:09}"));
         let watched = Watched::new(&upstream.url(), &[("cost_limit_usd", cap)]);
         let gateway = watched.running().await;
@@ -388,13 +413,13 @@ async fn nothing_is_named_that_was_not_done() {
 #[tokio::test]
 async fn a_request_has_the_rung_that_it_was_not_the_next_one() {
     let batch = vec![call(1, "read_file"), call(2, "list_dir"), call(3, "list_dir")];
-    for stream in [true, false] {
+    for (api, stream) in all() {
         let replies = vec![Reply::Says(batch.clone(), "tool_use"), says("all of it")];
         let upstream = Scripted::plays(replies).await;
         let keys = [("tool_calls_limit", Key::Int(2)), ("batch", text("none"))];
         let watched = Watched::new(&upstream.url(), &keys);
         let gateway = watched.running().await;
-        Client::new(stream).run(&gateway).await;
+        Client::on(api, stream).told_usage().run(&gateway).await;
         let events = watched.events(gateway).await;
         let rungs: Vec<_> =
             named(&events, "usage").iter().map(|event| event["rung"].clone()).collect();
@@ -404,12 +429,12 @@ async fn a_request_has_the_rung_that_it_was_not_the_next_one() {
 
 #[tokio::test]
 async fn a_nudge_that_the_provider_fails_is_no_empty_turn() {
-    for stream in [true, false] {
+    for (api, stream) in all() {
         let broken = Reply::Error("500 Internal Server Error", Vec::new(), "{}");
         let upstream = Scripted::plays(vec![nothing(), broken]).await;
         let watched = Watched::new(&upstream.url(), &[]);
         let gateway = watched.running().await;
-        let response = read(&Client::new(stream).post(&gateway).await);
+        let response = read(&Client::on(api, stream).told_usage().post(&gateway).await);
         assert_eq!(response.end, End::Whole);
         let said = response.text();
         assert!(said.contains("the provider failed"), "{said}");

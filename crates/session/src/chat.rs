@@ -16,7 +16,8 @@ use softland_wire::sse::Decoder;
 pub(crate) use block::ChatBlock;
 
 use crate::framing::{
-    Begins, Broken, End, Ending, Framing, Json, MAX_RESPONSE, More, Part, Parts, Placed, Read, Who,
+    Asks, Begins, Broken, End, Ending, Framing, Json, MAX_RESPONSE, More, Part, Parts, Placed,
+    Read, Who,
 };
 use crate::reply::{Block, Reply, Rest};
 
@@ -58,9 +59,7 @@ pub(crate) struct Chat {
 }
 
 impl Chat {
-    /// `usage`: whether the client asks for the usage of a stream. `hides_usage`: whether softland
-    /// does in its place.
-    pub(crate) fn new(usage: bool, hides_usage: bool) -> Self {
+    pub(crate) fn new(asks: Asks) -> Self {
         Self {
             assembler: Assembler::new(MAX_RESPONSE),
             placer: Assembler::new(MAX_RESPONSE),
@@ -75,8 +74,8 @@ impl Chat {
             details_from: 0,
             text: false,
             gap: false,
-            usage,
-            hides_usage,
+            usage: asks.usage,
+            hides_usage: asks.hidden_usage,
         }
     }
 

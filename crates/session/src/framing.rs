@@ -49,7 +49,7 @@ pub(crate) struct Asks {
 pub(crate) fn of(api: Api, asks: Asks) -> Box<dyn Framing> {
     match api {
         Api::Anthropic => Box::new(crate::anthropic::Anthropic::new()),
-        Api::Chat => Box::new(crate::chat::Chat::new(asks.usage, asks.hidden_usage)),
+        Api::Chat => Box::new(crate::chat::Chat::new(asks)),
         Api::Responses => Box::new(crate::responses::Responses::new()),
     }
 }

@@ -200,7 +200,8 @@ impl Relay {
                 }
             }
             let again = self.client.framing.read(frame.event, &frame.data, false)?;
-            read = again.unwrap_or_default();
+            // Read once more, it does not begin the response again.
+            read = Read { head: read.head, ..again.unwrap_or_default() };
         }
         match self.mode {
             Mode::Held { .. } => self.hold(&read, frame, out),

@@ -34,6 +34,10 @@ pub struct KeptTail {
     /// The digest of the client's messages before it, its own edits of them included: thinking in
     /// the tail is signed over them.
     pub before: Digest,
+    /// The turn behind the tail as it was, where what the client has of it has run together with
+    /// what it was shown before the tail: a message of Chat Completions has one reasoning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own: Option<String>,
 }
 
 /// A tool result's identity at first sight.

@@ -81,8 +81,12 @@ async fn what_was_kept_comes_back_as_it_was() {
     let mut expected = Scope::default();
     for n in [7_u64, 3, 9, 3, 1] {
         let key = digest(&n.to_string());
-        let tail =
-            KeptTail { shown: "kt".into(), messages: format!("{{{n}}}"), before: digest("b") };
+        let tail = KeptTail {
+            shown: "kt".into(),
+            messages: format!("{{{n}}}"),
+            before: digest("b"),
+            own: None,
+        };
         let seen = Seen { digest: digest("seen"), chars: n, failed: true, unfinished: false };
         let mut by_tool = BTreeMap::new();
         by_tool.insert(format!("tool {n}"), n);
@@ -178,7 +182,12 @@ async fn large_conversations_are_bounded_by_their_bytes() {
     let store = MemoryStore::default();
     let large = "x".repeat(1 << 20);
     for n in 0..100 {
-        let tail = KeptTail { shown: String::new(), messages: large.clone(), before: digest("b") };
+        let tail = KeptTail {
+            shown: String::new(),
+            messages: large.clone(),
+            before: digest("b"),
+            own: None,
+        };
         let changes = Changes { tails: vec![(digest("t"), tail)], ..changes(n, 0) };
         store.keep(&format!("conv-{n}"), changes).await.unwrap();
         assert!(store.sizes().2 <= (32 << 20), "{n}");

@@ -12,6 +12,11 @@ const TURNS: u32 = 60;
 /// Every API.
 pub(crate) const APIS: [Api; 3] = [Api::Anthropic, Api::Chat, Api::Responses];
 
+/// Every API, streaming and not.
+pub(crate) fn all() -> impl Iterator<Item = (Api, bool)> {
+    APIS.into_iter().flat_map(|api| [true, false].map(|stream| (api, stream)))
+}
+
 const QUESTION: &str = "Look at the notes and say what is in them.";
 
 /// A client.
@@ -127,6 +132,12 @@ impl Client {
         self
     }
 
+    /// With this limit of output.
+    pub(crate) fn limited(self, tokens: u64) -> Self {
+        let member = self.output_limit();
+        self.set(member, json!(tokens))
+    }
+
     /// The member that limits its output.
     pub(crate) fn output_limit(&self) -> &'static str {
         match self.api {
@@ -134,6 +145,12 @@ impl Client {
             Api::Chat => "max_completion_tokens",
             Api::Responses => "max_output_tokens",
         }
+    }
+
+    /// With these calls made.
+    pub(crate) fn behind(mut self, calls: &[Value]) -> Self {
+        self.takes(calls);
+        self
     }
 
     /// The same in any protocol.

@@ -187,6 +187,9 @@ impl<'a> Fold<'a> {
         self.splice.insert(message.span.start, inserted);
         if self.api == Api::Chat {
             // What was shown before and after has run together there.
+            if let Some(own) = &tail.own {
+                rewrite::own_reasoning(&mut self.splice, request.text, message.span, own);
+            }
             return;
         }
         if let (Some(first), Some(next)) = (blocks.first(), blocks.get(shown))

@@ -1,6 +1,6 @@
 //! Edits of messages that stand in a history already.
 
-use softland_wire::json::Span;
+use softland_wire::json::{Cursor, Error, Span};
 use softland_wire::request::{
     Block as RequestBlock, BlockKind, Content, Message as RequestMessage, Request,
 };
@@ -46,6 +46,36 @@ pub(crate) fn without_thinking(api: Api, messages: &str) -> Option<String> {
     }
     let edited = String::from_utf8(splice.apply(body.as_bytes()).ok()?).ok()?;
     Some(edited.strip_prefix(head)?.strip_suffix("]}")?.to_owned())
+}
+
+/// Members of a Chat Completions message that hold its reasoning, and what stands for none.
+const REASONING: [(&str, &str); 3] =
+    [("reasoning_content", "\"\""), ("reasoning", "\"\""), ("reasoning_details", "[]")];
+
+/// Puts the reasoning of `own`, a message, in the place of that of the message at `at`.
+pub(crate) fn own_reasoning(splice: &mut Splice, text: &str, at: Span, own: &str) {
+    each_reasoning(at.of(text), |name, span, none| {
+        let mut value = none.to_owned();
+        each_reasoning(own, |other, span, _| {
+            if other == name {
+                span.of(own).clone_into(&mut value);
+            }
+        });
+        splice.replace(Span::new(at.start + span.start, at.start + span.end), value);
+    });
+}
+
+/// Each member of an object that holds reasoning: its name, its value, what stands for none.
+fn each_reasoning(object: &str, mut found: impl FnMut(&str, Span, &str)) {
+    // It was scanned before, so there is no error to report.
+    let _ = Cursor::new(object).members(|cursor, member| {
+        let span = cursor.skip_value()?;
+        let key = member.key.unescape();
+        if let Some((name, none)) = REASONING.iter().find(|(name, _)| *name == key) {
+            found(name, span, none);
+        }
+        Ok::<_, Error>(())
+    });
 }
 
 /// Leaves the other blocks of a message out; false, and no edit, where none would be left. Without

@@ -197,7 +197,7 @@ fn kept_tail(exchange: &Exchange, reply: &Reply, done: &Done) -> Option<(Digest,
         !matches!(call.admission, Admission::Refused(_) | Admission::ToolRefused(_))
     })?;
     // The turn itself is the last of these.
-    let (_, tail) = done.messages.split_last()?;
+    let (turn, tail) = done.messages.split_last()?;
     if exchange.role != Role::Gateway || tail.is_empty() {
         return None;
     }
@@ -216,7 +216,9 @@ fn kept_tail(exchange: &Exchange, reply: &Reply, done: &Done) -> Option<(Digest,
         0 => first.id.clone(),
         _ => tags::id_of(None, 0),
     };
-    Some((place_of(exchange.here?.place, &id), KeptTail { shown, messages, before }))
+    let merges = exchange.api == Api::Chat && shown.contains('k');
+    let own = merges.then(|| String::from_utf8(turn.clone())).transpose().ok()?;
+    Some((place_of(exchange.here?.place, &id), KeptTail { shown, messages, before, own }))
 }
 
 /// The answer tool's input: its one text member, or the whole.

@@ -7,7 +7,7 @@
 //! ```json
 //! {"about": "what went wrong", "meets": ["rung ask"],
 //!  "api": "chat or responses, where it is not Anthropic's", "model": "claude-opus-5", "rules_of": "the listed id an unlisted model has the rules of",
-//!  "client": {"thinking": true, "whole": true, "answer_tool": true, "cache": true, "shape": 1,
+//!  "client": {"plan": 7, "thinking": true, "whole": true, "answer_tool": true, "cache": true, "shape": 1,
 //!             "piece_bytes": 7, "vain": {"2": 1}, "lost": [4], "unbound": true, "restyles": true,
 //!             "reorders": true, "forgets": true, "notes": true, "emptied": 3, "expires": {"1": 5},
 //!             "moves": {"2": "rewind", "3": "compact", "5": "clear"}},
@@ -49,6 +49,8 @@ pub(crate) struct Case {
 /// What the client is like. The loop knows `thinking` and `piece_bytes` alone.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Manner {
+    /// What it does beside asking is drawn from this number, where a driver does so.
+    pub(crate) plan: u64,
     /// It asks for visible thinking where the model has it.
     pub(crate) thinking: bool,
     /// It takes whole responses instead of streams.
@@ -179,9 +181,14 @@ impl Case {
     }
 }
 
+/// APIs by name.
+const APIS: [(&str, Api); 3] =
+    [("anthropic", Api::Anthropic), ("chat", Api::Chat), ("responses", Api::Responses)];
+
 impl Manner {
     fn to_json(&self) -> Value {
         let mut manner = Map::new();
+        put(&mut manner, "plan", json!(self.plan), self.plan == 0);
         let flags = [
             ("thinking", self.thinking),
             ("whole", self.whole),
@@ -217,6 +224,7 @@ impl Manner {
             known.map(|(_, made)| *made).ok_or_else(|| not(value))
         };
         let read = Self {
+            plan: manner.number("plan")?.unwrap_or(0),
             thinking: manner.flag("thinking")?,
             whole: manner.flag("whole")?,
             answer_tool: manner.flag("answer_tool")?,

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, Method, StatusCode};
 use softland_session::core::{Failure, Rung};
-use softland_session::wire::request::Request;
-use softland_session::wire::{Splice, Tokens};
+use softland_session::wire::request::{MaxTokens, Request};
+use softland_session::wire::{Api, Splice, Tokens};
 
 use super::{BROKEN, Flow, Sent, until};
 use crate::body::Body;
@@ -16,6 +16,9 @@ use crate::{errors, headers, pass};
 
 /// The largest response that is read whole.
 const WHOLE: usize = 64 << 20;
+
+/// The largest error that is read for what it teaches.
+const REFUSAL: usize = 256 << 10;
 
 /// What the ledger says of a response that nobody here can read.
 const UNREAD: &str = "estimated: the response cannot be read; the most that it can have cost";
@@ -29,6 +32,8 @@ impl Flow {
             self.exchange.fail(Failure::Provider, &mut self.out);
             return Sent::Taken;
         };
+        let body = self.as_learned(body);
+        let sent_body = body.clone();
         if self.sent == 0 {
             // From here on it is done to the response.
             self.tell();
@@ -58,14 +63,19 @@ impl Flow {
                 Sent::Taken
             }
             Some(Err(error)) => self.unreachable(&error, error.is_late().then_some(0)),
-            Some(Ok(response)) => self.received(response).await,
+            Some(Ok(response)) => self.received(response, &sent_body).await,
         }
     }
 
-    async fn received(&mut self, mut response: Response) -> Sent {
+    async fn received(&mut self, mut response: Response, sent: &Bytes) -> Sent {
         self.record.status(response.status.as_u16());
         if !response.status.is_success() {
-            return self.refused(response).await;
+            return match self.added_limit(sent) {
+                Some(limit) if response.status == StatusCode::BAD_REQUEST => {
+                    self.refused_limit(response, limit.value).await
+                }
+                _ => self.refused(pass::pass_back(response)),
+            };
         }
         let streams = response.headers.get(CONTENT_TYPE).is_some_and(is_event_stream);
         if is_packed(&response.headers) || streams != self.exchange.streams() {
@@ -127,11 +137,11 @@ impl Flow {
 
     /// An upstream that says no, or that cannot serve now. To the client's own request that is the
     /// client's to know; what softland asked for beside takes the next rung.
-    async fn refused(&mut self, response: Response) -> Sent {
+    fn refused(&mut self, mut answer: http::Response<Body>) -> Sent {
         self.account.nothing();
         self.settle_record();
         let gate = &self.opening.asked.gate;
-        let (rung, status) = (self.exchange.rung(), response.status);
+        let (rung, status) = (self.exchange.rung(), answer.status());
         let ours = self.sent > 1 || matches!(rung, Some(Rung::None | Rung::Respond | Rung::Refuse));
         if status == StatusCode::BAD_REQUEST && ours {
             gate.learned.refused(&self.opening.model, rung);
@@ -141,9 +151,52 @@ impl Flow {
             self.exchange.fail(Failure::Provider, &mut self.out);
             return Sent::Taken;
         }
-        let mut answer = pass::pass_back(response);
         head::add(self, answer.headers_mut());
         Sent::Passes(Box::new(answer))
+    }
+
+    /// A 400 to a request with an output limit that the client has not asked for: where it is for
+    /// that limit, it is sent again as the provider wants it.
+    async fn refused_limit(&mut self, mut response: Response, limit: u64) -> Sent {
+        let body = match response.whole(REFUSAL).await {
+            Ok(body) => body,
+            Err(error) => return self.unreachable(&error, None),
+        };
+        let (gate, model) = (&self.opening.asked.gate, &self.opening.model);
+        if !gate.learned.limit_refused(model, limit, &String::from_utf8_lossy(&body)) {
+            let mut answer = pass::pass_back(response);
+            *answer.body_mut() = Body::full(body);
+            return self.refused(answer);
+        }
+        tracing::info!(id = %self.opening.target.id, model, "another output limit is tried");
+        self.account.nothing();
+        self.settle_record();
+        // It was no answer to anything: the request is as it was before.
+        (self.sent, self.leased) = (self.sent - 1, false);
+        Sent::Taken
+    }
+
+    /// The output limit of a body where the client's own has none.
+    fn added_limit(&self, body: &Bytes) -> Option<MaxTokens> {
+        let asked = &self.opening.asked;
+        let limit = Request::of(asked.api, body).ok()?.max_tokens?;
+        let own = Request::of(asked.api, &asked.body).ok()?;
+        own.max_tokens.is_none().then_some(limit)
+    }
+
+    /// The body with its output limit as the model is known to want it.
+    fn as_learned(&self, body: Bytes) -> Bytes {
+        let asked = &self.opening.asked;
+        let Some(lesson) = asked.gate.learned.limit_of(&self.opening.model) else { return body };
+        let Some(limit) = self.added_limit(&body) else { return body };
+        let value = limit.value.min(lesson.most);
+        let mut splice = Splice::new();
+        if lesson.completion && asked.api == Api::Chat {
+            splice.replace(limit.member, format!("\"max_completion_tokens\":{value}"));
+        } else {
+            splice.replace(limit.span, value.to_string());
+        }
+        splice.apply(&body).map_or_else(|_| body.clone(), Bytes::from)
     }
 
     /// No response, or no whole one. `received`: how much came of one that is billed.

@@ -72,7 +72,9 @@ impl Reader {
                 self.response.end = End::Error(message.to_owned());
             }
             "error" => {
-                let message = event["message"].as_str().expect("a message");
+                // In the open, as the SDKs have it, or within, as it was recorded.
+                let error = if event["error"].is_object() { &event["error"] } else { event };
+                let message = error["message"].as_str().expect("a message");
                 self.response.end = End::Error(message.to_owned());
             }
             "response.output_item.added" => {
