@@ -42,7 +42,7 @@ use play::Play;
 use seeds::{Adversary, Met, regressions};
 use softland_session::core::policy::{Mode, Policy};
 use softland_session::wire::Api;
-use softland_sim::{Part, Stop};
+use softland_sim::{Fault, Part, Stop, Turn};
 
 /// Questions and reminders of a case at most.
 const ASKS: usize = 3;
@@ -133,6 +133,7 @@ regressions! {
     output_limit_of_an_unlisted_reasoner,
     pieces_of_a_call_that_is_refused_again,
     reasoning_before_and_behind_a_nudge,
+    refusal_before_a_new_question,
 }
 
 /// A case whose client speaks another protocol, to one of these models.
@@ -148,6 +149,11 @@ fn posing(api: Api, models: &[&str], seed: u64) -> Case {
             let last = turn.parts.iter().rposition(|part| !thinks(part));
             turn.parts.truncate(last.map_or(0, |last| last + 1));
         }
+    }
+    // What fails behind its end is whole for whoever reads it, and not kept by the provider.
+    let fails = |turn: &Turn| matches!(turn.fault, Some(Fault::ErrorEvent { .. }));
+    if api == Api::Responses && case.turns.iter().any(fails) {
+        case.manner.cache = false;
     }
     let model = models[(seed % models.len() as u64) as usize].to_owned();
     match case.rules_of {

@@ -12,6 +12,9 @@ use tokio::net::TcpListener;
 
 mod support;
 
+/// Where each API is asked.
+const PATHS: [&str; 3] = ["/v1/messages", "/v1/chat/completions", "/v1/responses"];
+
 fn anthropic_error(got: &Message) -> String {
     let body: Value = serde_json::from_slice(&got.body).expect("JSON");
     assert_eq!((&body["type"], &body["error"]["type"]), (&"error".into(), &"api_error".into()));
@@ -25,16 +28,18 @@ fn openai_error(got: &Message) -> String {
     body["error"]["message"].as_str().expect("a message").to_owned()
 }
 
-async fn both(settings: Settings, status: u16, says: &str) {
+async fn everywhere(settings: Settings, status: u16, says: &str) {
     let gateway = Running::with(settings).await;
     let got = gateway.ask(gateway.request("POST /v1/messages", &[], "{}")).await;
     assert_eq!(got.status(), status, "{got:?}");
     let message = anthropic_error(&got);
     assert!(message.contains("anthropic") && message.contains(says), "{message}");
-    let got = gateway.ask(gateway.request("POST /v1/chat/completions", &[], "{}")).await;
-    assert_eq!(got.status(), status, "{got:?}");
-    let message = openai_error(&got);
-    assert!(message.contains("openai") && message.contains(says), "{message}");
+    for path in ["/v1/chat/completions", "/v1/responses"] {
+        let got = gateway.ask(gateway.request(&format!("POST {path}"), &[], "{}")).await;
+        assert_eq!(got.status(), status, "{path}: {got:?}");
+        let message = openai_error(&got);
+        assert!(message.contains("openai") && message.contains(says), "{path}: {message}");
+    }
 }
 
 #[tokio::test]
@@ -48,14 +53,16 @@ async fn an_upstreams_own_errors_pass_as_they_are() {
         let body = "{\"type\":\"error\" , \"error\":{\"type\":\"odd_error\"}}";
         let provider = Provider::says(response(status, &headers, body)).await;
         let gateway = Running::before(&provider).await;
-        let got = gateway.ask(gateway.request("POST /v1/messages", &[], "{}")).await;
-        assert_eq!(got.status().to_string(), status.split(' ').next().expect("a number"));
-        assert_eq!(got.text(), body);
-        for header in headers {
-            let (name, value) = header.split_once(": ").expect("a header");
-            assert_eq!(got.header(name), Some(value));
+        for (n, path) in PATHS.iter().enumerate() {
+            let got = gateway.ask(gateway.request(&format!("POST {path}"), &[], "{}")).await;
+            assert_eq!(got.status().to_string(), status.split(' ').next().expect("a number"));
+            assert_eq!(got.text(), body);
+            for header in headers {
+                let (name, value) = header.split_once(": ").expect("a header");
+                assert_eq!(got.header(name), Some(value));
+            }
+            assert_eq!(provider.count(), n + 1, "it is the client who tries again");
         }
-        assert_eq!(provider.count(), 1, "it is the client who tries again");
     }
 }
 
@@ -64,13 +71,13 @@ async fn who_refuses_connections_is_named() {
     let free = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", free.local_addr().expect("an address"));
     drop(free);
-    both(settings(&url), 502, "refused").await;
-    both(settings(&url), 502, &url).await;
+    everywhere(settings(&url), 502, "refused").await;
+    everywhere(settings(&url), 502, &url).await;
 }
 
 #[tokio::test]
 async fn a_host_that_does_not_exist_is_named() {
-    both(settings("http://no-such-host.invalid"), 502, "no-such-host.invalid").await;
+    everywhere(settings("http://no-such-host.invalid"), 502, "no-such-host.invalid").await;
 }
 
 #[tokio::test]
@@ -83,7 +90,7 @@ async fn tls_that_fails_is_an_error_in_words() {
             let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, plain).await;
         }
     });
-    both(settings(&url), 502, &url).await;
+    everywhere(settings(&url), 502, &url).await;
 }
 
 #[tokio::test]
@@ -98,7 +105,7 @@ async fn a_connection_has_so_much_time() {
             kept.push(accepted);
         }
     });
-    both(settings, 504, "connected in 100ms").await;
+    everywhere(settings, 504, "connected in 100ms").await;
     keep.abort();
 }
 
@@ -111,7 +118,7 @@ async fn an_answer_has_so_much_time() {
     .await;
     let mut settings = settings(&provider.url());
     settings.limits.first_byte = Duration::from_millis(100);
-    both(settings, 504, "did not answer in 100ms").await;
+    everywhere(settings, 504, "did not answer in 100ms").await;
 }
 
 #[tokio::test]
@@ -166,7 +173,7 @@ async fn garbage_and_resets_are_errors_in_words() {
             false
         })
         .await;
-        both(settings(&provider.url()), 502, says).await;
+        everywhere(settings(&provider.url()), 502, says).await;
     }
 }
 

@@ -47,6 +47,20 @@ const fn some_turns(api: Api) -> (u64, &'static str) {
     }
 }
 
+/// That as a limit of this kind, with as little held back for the answer as the client asks for.
+fn cap(api: Api, key: &'static str) -> Vec<(&'static str, Key)> {
+    let mut keys = vec![(key, text(some_turns(api).1))];
+    if api != Api::Anthropic {
+        keys.push(("reserve_tokens", Key::Int(500)));
+    }
+    keys
+}
+
+/// A client that asks for so little output that a cap leaves next to nothing.
+fn client(api: Api, stream: bool) -> Client {
+    Client::on(api, stream).limited(if api == Api::Anthropic { 4000 } else { 500 })
+}
+
 /// Nano-dollars of a request that was answered whole.
 fn cost(api: Api) -> u64 {
     let [input, output] = prices(api);
@@ -84,7 +98,8 @@ async fn biller(output: u64, takes: [Duration; 2]) -> (Provider, Arc<AtomicU64>)
     (provider, bill)
 }
 
-/// So many at once, each with a context of 100,000 tokens.
+/// So many at once, each with a context of 100,000 tokens. Of OpenAI's large model it is 60,000:
+/// a bound of one token for a byte takes more for a long context, which has another price.
 async fn at_once(
     (api, many): (Api, u32),
     max_tokens: Option<u64>,
@@ -94,7 +109,8 @@ async fn at_once(
     let (provider, bill) = biller(2_000, [Duration::from_millis(100); 2]).await;
     let gateway = Running::with(governed(&provider.url(), &[(cap, text("5.00"))])).await;
     let began = Instant::now();
-    let context = "all work and no play ".repeat(300_000 / 21);
+    let bytes = if api == Api::Anthropic { 300_000 } else { 180_000 };
+    let context = "all work and no play ".repeat(bytes / 21);
     let asking = (0..many).map(|n| {
         let question = format!("{n}: what is in this?\n{context}");
         let mut client = Client::on(api, stream).asking(&question).with(header);
@@ -177,17 +193,17 @@ async fn a_run_that_was_named_is_one_account_over_all_prompts() {
     for api in APIS {
         for (header, shares) in [("x-softland-run: r", true), ("x-softland-session: s", false)] {
             let upstream = Simulated::playing("sweeper").await;
-            let keys = [("cost_limit_usd", text(some_turns(api).1))];
+            let keys = cap(api, "cost_limit_usd");
             let gateway = Running::with(governed(&upstream.url, &keys)).await;
             let mut turns = Vec::new();
             for prompt in ["first", "second", "third"] {
-                let mut client = Client::on(api, true).with(header).asking(prompt);
+                let mut client = client(api, true).with(header).asking(prompt);
                 turns.push(client.run(&gateway).await.0);
             }
             let alone = turns[0];
             assert!(alone > 2, "{turns:?}");
             if shares {
-                assert_eq!(turns[1..], [1, 1], "the first had all of it");
+                assert!(turns[1] < alone && turns[2] == 1, "the first had most of it: {turns:?}");
                 assert!(upstream.billed() <= some_turns(api).0);
             } else {
                 assert_eq!(turns[1..], [alone, alone], "each prompt is a run, with its own limit");
@@ -200,10 +216,8 @@ async fn a_run_that_was_named_is_one_account_over_all_prompts() {
 async fn forks_without_a_name_do_not_see_each_other() {
     for api in APIS {
         let upstream = Simulated::playing("sweeper").await;
-        let gateway =
-            Running::with(governed(&upstream.url, &[("cost_limit_usd", text(some_turns(api).1))]))
-                .await;
-        let mut trunk = Client::on(api, true);
+        let gateway = Running::with(governed(&upstream.url, &cap(api, "cost_limit_usd"))).await;
+        let mut trunk = client(api, true);
         for _ in 0..3 {
             trunk.turn(&gateway).await;
         }
@@ -235,7 +249,7 @@ async fn what_is_given_up_is_booked_as_far_as_it_came() {
         let upstream = Scripted::plays(vec![Reply::Hangs(words), says("all")]).await;
         let gateway =
             Running::with(governed(&upstream.url(), &[("cost_limit_usd", text("0.50"))])).await;
-        let client = Client::on(api, true).with("x-softland-run: r");
+        let client = client(api, true).with("x-softland-run: r");
         let mut wire = gateway.client().await;
         wire.send(client.request(&gateway)).await;
         wire.until("word word").await;
@@ -260,7 +274,7 @@ async fn what_was_sent_and_never_answered_is_booked_as_read() {
         let upstream = Scripted::plays(vec![Reply::Silent]).await;
         let keys = [("cost_limit_usd", text("0.50"))];
         let gateway = Running::with(governed(&upstream.url(), &keys)).await;
-        let client = Client::on(api, stream);
+        let client = client(api, stream);
         let mut wire = gateway.client().await;
         let request = client.request(&gateway);
         wire.send(&request).await;
@@ -297,7 +311,7 @@ async fn what_fails_costs_nothing_and_lands_nothing() {
         let upstream = Scripted::plays(replies).await;
         let keys = [("cost_limit_usd", text("0.50")), ("turns_limit", Key::Int(3))];
         let gateway = Running::with(governed(&upstream.url(), &keys)).await;
-        let mut client = Client::on(api, stream);
+        let mut client = client(api, stream);
         assert_eq!(client.post(&gateway).await.status(), 429);
         client.turn(&gateway).await;
         for _ in 0..2 {
@@ -329,7 +343,7 @@ async fn prices_of_the_configuration_go_first() {
         ]);
         let gateway = Running::with(settings).await;
         for model in ["my-model", "claude-sonnet-4-5"] {
-            let client = Client::on(api, false).set("model", json!(model));
+            let client = client(api, false).set("model", json!(model));
             assert_eq!(read(&client.post(&gateway).await).text(), "all");
         }
         let cost = 2 * (INPUT * 7_000 + OUTPUT * 11_000);
@@ -338,9 +352,10 @@ async fn prices_of_the_configuration_go_first() {
 }
 
 /// A request without tools, of some length: what is left of a cap does not pay for it.
-fn titles(api: Api, stream: bool, session: &str) -> Client {
-    let question = format!("A title for this, please: {}", "a long story ".repeat(4000));
-    let mut title = Client::on(api, stream).with(session).asking(&question);
+fn titles(api: Api, stream: bool, session: &str, n: u32) -> Client {
+    let stories = if api == Api::Anthropic { 4000 } else { 1500 };
+    let question = format!("Title {n} for this, please: {}", "a long story ".repeat(stories));
+    let mut title = client(api, stream).with(session).asking(&question);
     title.body.as_object_mut().unwrap().remove("tools");
     title
 }
@@ -355,14 +370,14 @@ async fn a_title_is_metered_and_at_the_cap_answered() {
         ];
         let gateway = Running::with(governed(&upstream.url, &keys)).await;
         let session = "x-session-id: ses_1";
-        let title = titles(api, stream, session);
-        let (before, runs) = (read(&title.post(&gateway).await), upstream.billed());
+        let title = |n| titles(api, stream, session, n);
+        let (before, runs) = (read(&title(1).post(&gateway).await), upstream.billed());
         assert!(!before.text().contains("softland"), "{}", before.text());
         assert_eq!(gateway.handle.summary().spend.0, runs, "it is metered");
-        let mut client = Client::on(api, stream).with(session);
+        let mut client = client(api, stream).with(session);
         client.run(&gateway).await;
         let billed = upstream.billed();
-        let message = title.post(&gateway).await;
+        let message = title(2).post(&gateway).await;
         assert_eq!(message.status(), 200, "no error that is tried again");
         let response = read(&message);
         assert!(response.is_natural() && response.end == End::Whole, "{response:?}");
@@ -376,21 +391,19 @@ async fn a_title_is_metered_and_at_the_cap_answered() {
 async fn a_title_shares_the_money_of_the_run_beside_it() {
     for api in APIS {
         let upstream = Simulated::playing("sweeper").await;
-        let gateway =
-            Running::with(governed(&upstream.url, &[("cost_limit_usd", text(some_turns(api).1))]))
-                .await;
+        let gateway = Running::with(governed(&upstream.url, &cap(api, "cost_limit_usd"))).await;
         let session = "x-session-id: ses_1";
-        let title = titles(api, true, session);
-        let mut client = Client::on(api, true).with(session);
+        let title = |n| titles(api, true, session, n);
+        let mut client = client(api, true).with(session);
         for prompt in ["one", "two"] {
             if prompt == "two" {
                 client.says("And what else?");
             }
             client.turn(&gateway).await;
-            let beside = read(&title.post(&gateway).await);
+            let beside = read(&title(1).post(&gateway).await);
             assert!(!beside.text().contains("softland"), "{prompt}: {}", beside.text());
             client.run(&gateway).await;
-            let behind = read(&title.post(&gateway).await);
+            let behind = read(&title(2).post(&gateway).await);
             assert!(behind.text().contains("softland"), "{prompt}: {}", behind.text());
         }
     }
@@ -409,7 +422,7 @@ async fn waits(api: Api) {
     let gateway = Running::with(governed(&provider.url(), &keys)).await;
     let context = "x".repeat(120_000);
     let ask = |n: u32| {
-        let client = Client::on(api, true).with("x-softland-session: s");
+        let client = client(api, true).with("x-softland-session: s");
         client.asking(&format!("{n} {context}")).set("model", json!(large(api))).limited(4000)
     };
     let (one, two) = (ask(1), ask(2));

@@ -65,7 +65,7 @@ async fn observed(api: Api, stream: bool, keys: &[(&str, Key)], replies: &[Reply
     settings.ledger = Some(folder.path().join("ledger.db"));
     settings.log.events = Some(folder.path().join("events.ndjson"));
     let mut gateway = Running::with(settings).await;
-    let mut client = Client::on(api, stream).with("x-softland-session: s");
+    let mut client = Client::on(api, stream).told_usage().with("x-softland-session: s");
     for n in 0..replies.len() {
         let request = client.request(&gateway);
         let got = gateway.ask(&request).await;

@@ -450,9 +450,10 @@ impl Flow {
     /// One that was cut or given up is paid for what came of it; where nothing says what it costs,
     /// that it was read is paid, and one token for four of the bytes `received`.
     fn bill_unfinished(&mut self, so_far: Tokens, received: u64, why: &str) {
-        let unsaid = so_far == Tokens::default() && self.record.is_under_way();
+        // Of OpenAI's protocols a stream that goes on has said nothing of its input.
+        let unsaid = so_far.input_total() == 0 && self.record.is_under_way();
         let cost = match unsaid {
-            true => self.account.unanswered(received / 4),
+            true => self.account.unanswered(so_far.output.max(received / 4)),
             false => self.account.add(so_far),
         };
         let run = self.account.state.id.as_str();

@@ -127,7 +127,8 @@ impl<'a> Play<'a> {
             let before = self.upstream.sim.stats().responses;
             let message = self.post().await;
             if tells() {
-                println!("{request} {whim:?}: {}\n{}\n", message.line, message.text());
+                let calls = message.header("x-softland-tool-calls");
+                println!("{request} {whim:?}: {} {calls:?}\n{}\n", message.line, message.text());
             }
             let hidden = self.upstream.sim.stats().responses.saturating_sub(before + 1);
             let Some(reply) = self.checked(&message, hidden) else {

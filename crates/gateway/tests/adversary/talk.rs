@@ -123,7 +123,16 @@ impl<'a> Talk<'a> {
     pub(crate) fn turn(self, reply: &Response) -> Vec<Value> {
         match self.api {
             Api::Anthropic => vec![json!({"role": "assistant", "content": reply.content})],
-            Api::Chat | Api::Responses => reply.items.clone(),
+            Api::Chat => reply.items.clone(),
+            Api::Responses => {
+                let mut items = reply.items.clone();
+                // Reasoning that was cut off from what it led to may not go back.
+                let cut = reply.stop == "incomplete";
+                while cut && items.last().is_some_and(|last| last["type"] == "reasoning") {
+                    items.pop();
+                }
+                items
+            }
         }
     }
 

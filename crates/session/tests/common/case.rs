@@ -181,10 +181,6 @@ impl Case {
     }
 }
 
-/// APIs by name.
-const APIS: [(&str, Api); 3] =
-    [("anthropic", Api::Anthropic), ("chat", Api::Chat), ("responses", Api::Responses)];
-
 impl Manner {
     fn to_json(&self) -> Value {
         let mut manner = Map::new();

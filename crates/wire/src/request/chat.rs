@@ -169,6 +169,9 @@ fn turn<'a>(message: &Sent<'a>) -> Vec<Block<'a>> {
         Said::Parts { parts, .. } => blocks.extend(parts.iter().map(part)),
         Said::Text(..) | Said::Absent | Said::Null(_) => {}
     }
+    if let Some(text) = message.refusal.filter(|text| !text.is_empty()) {
+        blocks.push(block(message.span, BlockKind::Text { text, span: message.span }));
+    }
     for call in &message.tool_calls {
         let (id, name) = (call.id, call.name);
         let input = Input::Text(call.arguments);

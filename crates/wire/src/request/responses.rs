@@ -111,8 +111,14 @@ fn add<'a>(list: &mut Vec<Message<'a>>, item: &Item<'a>) {
     let (role, kind) = match &item.kind {
         ItemKind::Message { role, content, .. } => match role {
             Who::Assistant => {
-                // Its parts stand in the item, which is what may be left out or moved.
-                for block in said(item.span, content) {
+                // Its parts stand in the item, which is what may be left out or moved. One that
+                // says nothing is a turn all the same.
+                let mut blocks = said(item.span, content);
+                if blocks.is_empty() {
+                    let kind = BlockKind::Other { kind: known("message") };
+                    blocks.push(Block { span: item.span, cache_control: false, kind });
+                }
+                for block in blocks {
                     join(list, Role::Assistant, true, block);
                 }
                 return;

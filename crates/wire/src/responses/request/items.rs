@@ -142,7 +142,8 @@ pub struct Part<'a> {
     pub span: Span,
     /// `type`; empty where absent.
     pub kind: Str<'a>,
-    /// The text of an `input_text`, `output_text` or `text` part, and its span with the quotes.
+    /// The text of an `input_text`, `output_text`, `text` or `refusal` part, and its span with the
+    /// quotes.
     pub text: Option<(Str<'a>, Span)>,
 }
 
@@ -320,11 +321,11 @@ fn part<'a>(cursor: &mut Cursor<'a>) -> Result<Part<'a>, Error> {
     let span = cursor.members(|cursor, member| {
         match &*member.key.unescape() {
             "type" => kind = cursor.text_or_skip()?.unwrap_or_default(),
-            "text" => text = cursor.string_or_skip()?,
+            "text" | "refusal" => text = cursor.string_or_skip()?,
             _ => {}
         }
         Ok::<_, Error>(())
     })?;
-    let is_text = matches!(&*kind.unescape(), "input_text" | "output_text" | "text");
+    let is_text = matches!(&*kind.unescape(), "input_text" | "output_text" | "text" | "refusal");
     Ok(Part { span, kind, text: text.filter(|_| is_text) })
 }
