@@ -27,7 +27,7 @@ fn block(item: &Value) -> Option<Value> {
         "message" => {
             let parts = item["content"].as_array().into_iter().flatten();
             let says = |part: &'_ Value| {
-                part["text"].as_str().or(part["refusal"].as_str()).map(str::to_owned)
+                part["text"].as_str().or_else(|| part["refusal"].as_str()).map(str::to_owned)
             };
             let text: String = parts.filter_map(says).collect();
             Some(json!({"type": "text", "text": text}))
