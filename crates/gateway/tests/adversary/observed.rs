@@ -7,7 +7,7 @@ use softland_session::core::policy::{Mode, Policy};
 use softland_sim::{Config, Scenario};
 
 use super::play::Play;
-use super::talk::Talk;
+use super::talk::{self, Talk};
 use crate::case::{Ask, Case};
 use crate::support::reading::{End, read};
 use crate::support::sim::Simulated;
@@ -22,7 +22,7 @@ pub(crate) async fn observed(case: &Case, seed: u64) {
     for observes in [true, false] {
         let mut config = Config::new(Scenario::Scripted(case.turns.clone()));
         config.piece_bytes = case.manner.piece_bytes;
-        config.aliases = case.aliases();
+        config.aliases = talk::aliases(case);
         let upstream = Simulated::of(config).await;
         let log = PathBuf::from("unused");
         let mut settings = Play::settings(&upstream, &policy, &log);

@@ -10,7 +10,7 @@ use softland_session::wire::Api;
 use softland_sim::{Config, Scenario};
 
 use super::checks::check_log;
-use super::talk::Talk;
+use super::talk::{self, Talk};
 use crate::case::{Ask, Case};
 use crate::hostile::Dice;
 use crate::seeds::{Met, tells};
@@ -70,7 +70,7 @@ impl<'a> Play<'a> {
         let talk = Talk::of(case);
         let mut config = Config::new(Scenario::Scripted(case.turns.clone()));
         config.piece_bytes = case.manner.piece_bytes;
-        config.aliases = case.aliases();
+        config.aliases = talk::aliases(case);
         let upstream = Simulated::of(config).await;
         let folder = tempfile::tempdir().unwrap();
         let mut headers: Vec<String> = talk.headers().iter().copied().map(str::to_owned).collect();

@@ -16,6 +16,11 @@ pub(crate) struct Talk<'a> {
     case: &'a Case,
 }
 
+/// What the simulator calls the case's model, if it is an unlisted one.
+pub(crate) fn aliases(case: &Case) -> Vec<(String, String)> {
+    case.rules_of.iter().map(|listed| (case.model.clone(), listed.clone())).collect()
+}
+
 impl<'a> Talk<'a> {
     pub(crate) fn of(case: &'a Case) -> Self {
         Self { api: case.api, case }
