@@ -19,6 +19,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use memchr::memmem;
+use softland_bench_texts::requests::Wire;
 use softland_bench_texts::{DONE, answers};
 use tokio::net::TcpListener;
 use tokio::time::{Instant, Sleep};
@@ -74,6 +75,26 @@ struct Prepared {
     message_stream: [Bytes; 2],
     completion: [Bytes; 2],
     completion_stream: [Bytes; 2],
+    response: [Bytes; 2],
+    response_stream: [Bytes; 2],
+}
+
+impl Prepared {
+    fn whole(&self, wire: Wire) -> &[Bytes; 2] {
+        match wire {
+            Wire::Messages => &self.message,
+            Wire::Chat => &self.completion,
+            Wire::Responses => &self.response,
+        }
+    }
+
+    fn stream(&self, wire: Wire) -> &[Bytes; 2] {
+        match wire {
+            Wire::Messages => &self.message_stream,
+            Wire::Chat => &self.completion_stream,
+            Wire::Responses => &self.response_stream,
+        }
+    }
 }
 
 /// Serves until the process is ended. Says its address on standard output.
@@ -91,6 +112,8 @@ pub(crate) async fn serve() -> io::Result<()> {
         message_stream: joined(answers::message_events),
         completion: both(answers::completion),
         completion_stream: joined(answers::completion_events),
+        response: both(answers::response),
+        response_stream: joined(answers::response_events),
     };
     let state = Rc::new(State {
         pace: Cell::default(),
@@ -131,7 +154,12 @@ async fn answer(state: Rc<State>, request: Request<Incoming>) -> Result<Answer, 
     }
     let streams = memmem::find(&body, b"\"stream\":true").is_some();
     let last = memmem::find(&body, DONE.as_bytes()).is_some();
-    Ok(respond(&state, path.ends_with("/chat/completions"), streams, last))
+    let wire = match path.as_str() {
+        path if path.ends_with("/chat/completions") => Wire::Chat,
+        path if path.ends_with("/responses") => Wire::Responses,
+        _ => Wire::Messages,
+    };
+    Ok(respond(&state, wire, streams, last))
 }
 
 async fn collect(mut body: Incoming) -> Result<Bytes, hyper::Error> {
@@ -144,19 +172,16 @@ async fn collect(mut body: Incoming) -> Result<Bytes, hyper::Error> {
     Ok(whole.freeze())
 }
 
-fn respond(state: &State, chat: bool, streams: bool, last: bool) -> Answer {
-    let prepared = &state.prepared;
+fn respond(state: &State, wire: Wire, streams: bool, last: bool) -> Answer {
     let (at, pace) = (usize::from(last), state.pace.get());
     if !streams {
-        let ready = if chat { &prepared.completion } else { &prepared.message };
-        return whole("application/json", ready[at].clone());
+        return whole("application/json", state.prepared.whole(wire)[at].clone());
     }
     if pace.gap.is_zero() {
-        let ready = if chat { &prepared.completion_stream } else { &prepared.message_stream };
         // A stream is sent in chunks, as a provider does: its length is not known beforehand.
-        return stream(Paced::at_once(ready[at].clone()));
+        return stream(Paced::at_once(state.prepared.stream(wire)[at].clone()));
     }
-    stream(Paced::new(chat, last, pace))
+    stream(Paced::new(wire, last, pace))
 }
 
 fn whole(kind: &'static str, bytes: Bytes) -> Answer {
@@ -179,33 +204,41 @@ struct Paced {
     next: usize,
     start: Instant,
     gap: Duration,
-    chat: bool,
+    wire: Wire,
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
 impl Paced {
     fn at_once(bytes: Bytes) -> Self {
         let start = Instant::now();
-        Self { events: vec![bytes], next: 0, start, gap: Duration::ZERO, chat: false, sleep: None }
+        let (gap, wire) = (Duration::ZERO, Wire::Messages);
+        Self { events: vec![bytes], next: 0, start, gap, wire, sleep: None }
     }
 
-    fn new(chat: bool, last: bool, pace: Pace) -> Self {
+    fn new(wire: Wire, last: bool, pace: Pace) -> Self {
         let start = Instant::now() + pace.lead;
-        let events = if chat { answers::completion_events } else { answers::message_events };
-        let mut events = events(last, 0);
+        let mut events = match wire {
+            Wire::Messages => answers::message_events(last, 0),
+            Wire::Chat => answers::completion_events(last, 0),
+            Wire::Responses => answers::response_events(last, 0),
+        };
         if pace.joined {
             let rest = Bytes::from(events.split_off(1).concat());
             events.push(rest);
         }
         let sleep = Some(Box::pin(tokio::time::sleep_until(start)));
-        Self { events, next: 0, start, gap: pace.gap, chat, sleep }
+        Self { events, next: 0, start, gap: pace.gap, wire, sleep }
     }
 
     fn event(&self) -> Bytes {
-        match (self.next, self.chat, self.gap.is_zero()) {
-            (0, true, false) => answers::completion_head(now().as_nanos()),
-            (0, false, false) => answers::message_head(now().as_nanos()),
-            (next, ..) => self.events[next].clone(),
+        if self.next > 0 || self.gap.is_zero() {
+            return self.events[self.next].clone();
+        }
+        let nanos = now().as_nanos();
+        match self.wire {
+            Wire::Messages => answers::message_head(nanos),
+            Wire::Chat => answers::completion_head(nanos),
+            Wire::Responses => answers::response_head(nanos),
         }
     }
 }

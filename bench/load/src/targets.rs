@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use softland_bench_texts::answers::{CHAT_END, MESSAGES_END};
-use softland_bench_texts::requests::{Kind, LONG_LIMIT, LONG_MODEL, Template, Wire};
+use softland_bench_texts::answers::{CHAT_END, MESSAGES_END, RESPONSES_END};
+use softland_bench_texts::requests::{Kind, LONG_LIMIT, LONG_MODEL, SESSION, Template, Wire};
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,6 +19,10 @@ pub(crate) enum Target {
     Nginx,
     /// Limits, money and the ledger on.
     Softland,
+    /// The same on Chat Completions.
+    SoftlandChat,
+    /// The same on Responses.
+    SoftlandResponses,
     /// The default policy, no ledger.
     SoftlandOff,
     /// Its OpenAI route, where it need not translate: its cheapest.
@@ -30,10 +34,12 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Direct,
         Self::Nginx,
         Self::Softland,
+        Self::SoftlandChat,
+        Self::SoftlandResponses,
         Self::SoftlandOff,
         Self::Noveum,
         Self::NoveumTranslating,
@@ -46,6 +52,8 @@ impl Target {
             Self::Direct => "direct",
             Self::Nginx => "nginx",
             Self::Softland => "softland",
+            Self::SoftlandChat => "softland, chat",
+            Self::SoftlandResponses => "softland, responses",
             Self::SoftlandOff => "softland, off",
             Self::Noveum => "noveum",
             Self::NoveumTranslating => "noveum, translating",
@@ -59,7 +67,9 @@ impl Target {
         match self {
             Self::Direct => None,
             Self::Nginx => Some("BENCH_NGINX"),
-            Self::Softland | Self::SoftlandOff => Some("BENCH_SOFTLAND"),
+            Self::Softland | Self::SoftlandChat | Self::SoftlandResponses | Self::SoftlandOff => {
+                Some("BENCH_SOFTLAND")
+            }
             Self::Noveum | Self::NoveumTranslating => Some("BENCH_NOVEUM"),
             Self::LiteLlm => Some("BENCH_LITELLM"),
             Self::Portkey => Some("BENCH_PORTKEY"),
@@ -78,13 +88,19 @@ impl Target {
 
     /// Whether limits are on.
     pub(crate) fn governs(self) -> bool {
-        self == Self::Softland
+        matches!(self, Self::Softland | Self::SoftlandChat | Self::SoftlandResponses)
     }
 
-    /// Whether it is asked for in Chat Completions.
+    /// Whether a long history is governed: only Anthropic's has one with tools.
+    pub(crate) fn has_long(self) -> bool {
+        !matches!(self, Self::SoftlandChat | Self::SoftlandResponses)
+    }
+
+    /// What it is asked in.
     pub(crate) fn wire(self) -> Wire {
         match self {
-            Self::Noveum | Self::NoveumTranslating => Wire::Chat,
+            Self::Noveum | Self::NoveumTranslating | Self::SoftlandChat => Wire::Chat,
+            Self::SoftlandResponses => Wire::Responses,
             _ => Wire::Messages,
         }
     }
@@ -95,6 +111,7 @@ impl Target {
             (Kind::Short | Kind::Long, _) => "}",
             (Kind::ShortStream, Wire::Messages) => MESSAGES_END,
             (Kind::ShortStream, Wire::Chat) => CHAT_END,
+            (Kind::ShortStream, Wire::Responses) => RESPONSES_END,
         }
     }
 
@@ -109,6 +126,10 @@ impl Target {
             Self::Noveum => vec![("authorization", "Bearer sk-bench"), ("x-provider", "openai")],
             Self::NoveumTranslating => {
                 vec![("authorization", "Bearer sk-bench"), ("x-provider", "anthropic")]
+            }
+            // Anthropic's short request names its session in its body.
+            Self::SoftlandChat | Self::SoftlandResponses => {
+                vec![("authorization", "Bearer sk-bench"), ("x-session-id", SESSION)]
             }
             Self::LiteLlm => vec![("x-api-key", LITELLM_KEY), ("anthropic-version", VERSION)],
             _ => vec![("x-api-key", "sk-ant-bench"), ("anthropic-version", VERSION)],
@@ -137,7 +158,9 @@ impl Target {
         match self {
             Self::Direct => return Ok(None),
             Self::Nginx => nginx(&mut command, folder, port, upstream)?,
-            Self::Softland => softland(&mut command, folder, &governed(folder, port, upstream))?,
+            Self::Softland | Self::SoftlandChat | Self::SoftlandResponses => {
+                softland(&mut command, folder, &governed(folder, port, upstream))?;
+            }
             Self::SoftlandOff => softland(&mut command, folder, &ungoverned(port, upstream))?,
             Self::Noveum | Self::NoveumTranslating => {
                 command.env("PORT", port.to_string()).env("HOST", "127.0.0.1");
@@ -199,6 +222,7 @@ fn governed(folder: &Path, port: u16, upstream: SocketAddr) -> String {
     format!(
         "listen = \"127.0.0.1:{port}\"\n\
          [upstream.anthropic]\nbase_url = \"http://{upstream}\"\n\
+         [upstream.openai]\nbase_url = \"http://{upstream}\"\n\
          [policy.default]\ntool_calls_limit = 4\ncost_limit_usd = 1000\n\
          session_cost_limit_usd = 5000\n\
          [policy.long]\ntool_calls_limit = {LONG_LIMIT}\ncost_limit_usd = 100000\n\

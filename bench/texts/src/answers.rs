@@ -1,5 +1,5 @@
-//! What the mock answers: Anthropic Messages and OpenAI Chat Completions, whole and as streams of
-//! 68 events and about 15 KB, a text and a tool call with its usage.
+//! What the mock answers: Anthropic Messages, OpenAI Chat Completions and Responses, whole and as
+//! streams of 68 events and about 15 KB, a text and a tool call with its usage.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -19,6 +19,9 @@ const PIECE: usize = 90;
 pub const MESSAGES_END: &str = "message_stop";
 /// The end of every complete stream of Chat Completions.
 pub const CHAT_END: &str = "[DONE]";
+
+/// The end of every complete stream of Responses.
+pub const RESPONSES_END: &str = "\"total_tokens\":1120";
 
 /// A whole Messages response: a text and a call, or the final answer.
 pub fn message(last: bool) -> Bytes {
@@ -124,6 +127,103 @@ pub fn completion_head(nanos: u128) -> Bytes {
     chunk(nanos, json!({"role": "assistant", "content": ""}), None)
 }
 
+/// A whole response of the Responses API.
+pub fn response(last: bool) -> Bytes {
+    let mut items = vec![message_item(&words(180), "completed")];
+    if !last {
+        let arguments = "{\"path\":\"src/harbour/arrivals.rs\",\"offset\":1}";
+        items.push(call_item(arguments, "completed"));
+    }
+    responded(0, "completed", items).to_string().into()
+}
+
+/// The events of a Responses stream, as many and of about the same size.
+pub fn response_events(last: bool, nanos: u128) -> Vec<Bytes> {
+    let mut events = Numbered::default();
+    events.add("response.created", json!({"response": responded(nanos, "in_progress", vec![])}));
+    events.add("response.in_progress", json!({"response": responded(0, "in_progress", vec![])}));
+    let place = json!({"item_id": "msg_bench_item", "output_index": 0, "content_index": 0});
+    let at = |more: Value| merged(&place, &more);
+    let item = json!({"output_index": 0, "item": message_item("", "in_progress")});
+    events.add("response.output_item.added", item);
+    events.add("response.content_part.added", at(json!({"part": part("")})));
+    let texts: Vec<String> =
+        (0..if last { 60 } else { 37 }).map(|n| piece(n, if last { 4 } else { 2 })).collect();
+    for text in &texts {
+        events.add("response.output_text.delta", at(json!({"delta": text, "logprobs": []})));
+    }
+    let text = texts.concat();
+    events.add("response.output_text.done", at(json!({"text": text, "logprobs": []})));
+    events.add("response.content_part.done", at(json!({"part": part(&text)})));
+    let said = message_item(&text, "completed");
+    events.add("response.output_item.done", json!({"output_index": 0, "item": said.clone()}));
+    let mut items = vec![said];
+    if !last {
+        let place = json!({"item_id": "fc_bench_item", "output_index": 1});
+        let at = |more: Value| merged(&place, &more);
+        let item = json!({"output_index": 1, "item": call_item("", "in_progress")});
+        events.add("response.output_item.added", item);
+        let pieces = call_input(14);
+        for json in &pieces {
+            events.add("response.function_call_arguments.delta", at(json!({"delta": json})));
+        }
+        let whole = json!({"arguments": pieces.concat()});
+        events.add("response.function_call_arguments.done", at(whole));
+        let item = call_item(&pieces.concat(), "completed");
+        events.add("response.output_item.done", json!({"output_index": 1, "item": item.clone()}));
+        items.push(item);
+    }
+    events.add("response.completed", json!({"response": responded(0, "completed", items)}));
+    events.events
+}
+
+/// The head event of a Responses stream.
+pub fn response_head(nanos: u128) -> Bytes {
+    let mut events = Numbered::default();
+    events.add("response.created", json!({"response": responded(nanos, "in_progress", vec![])}));
+    events.events.concat().into()
+}
+
+#[derive(Default)]
+struct Numbered {
+    events: Vec<Bytes>,
+}
+
+impl Numbered {
+    fn add(&mut self, kind: &str, more: Value) {
+        let head = json!({"type": kind, "sequence_number": self.events.len()});
+        self.events.push(event(kind, merged(&head, &more)));
+    }
+}
+
+fn merged(first: &Value, second: &Value) -> Value {
+    let members = [first, second].into_iter().filter_map(Value::as_object).flatten();
+    members.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+fn responded(nanos: u128, status: &str, output: Vec<Value>) -> Value {
+    let usage = json!({"input_tokens": 420, "output_tokens": 700, "total_tokens": 1120});
+    let usage = if status == "completed" { usage } else { Value::Null };
+    json!({"id": format!("resp_{STAMP}{nanos}"), "object": "response",
+        "created_at": 1_790_000_000, "status": status, "model": "gpt-5-mini", "output": output,
+        "usage": usage})
+}
+
+fn message_item(text: &str, status: &str) -> Value {
+    let content = if text.is_empty() { json!([]) } else { json!([part(text)]) };
+    json!({"id": "msg_bench_item", "type": "message", "role": "assistant", "status": status,
+        "content": content})
+}
+
+fn part(text: &str) -> Value {
+    json!({"type": "output_text", "text": text, "annotations": [], "logprobs": []})
+}
+
+fn call_item(arguments: &str, status: &str) -> Value {
+    json!({"id": "fc_bench_item", "type": "function_call", "status": status,
+        "call_id": "call_bench0000000000000001", "name": "read_file", "arguments": arguments})
+}
+
 fn chunk(nanos: u128, delta: Value, finish: Option<&str>) -> Bytes {
     data(json!({"id": format!("chatcmpl-{STAMP}{nanos}"), "object": "chat.completion.chunk",
         "created": 1_790_000_000, "model": "gpt-5-mini",
@@ -176,7 +276,9 @@ mod tests {
     #[test]
     fn streams_are_of_one_size() {
         for last in [false, true] {
-            for events in [message_events(last, 0), completion_events(last, 0)] {
+            let all =
+                [message_events(last, 0), completion_events(last, 0), response_events(last, 0)];
+            for events in all {
                 let bytes: usize = events.iter().map(Bytes::len).sum();
                 assert!((14_000..16_000).contains(&bytes), "{last}: {bytes} bytes");
                 assert_eq!(events.len(), EVENTS);

@@ -21,6 +21,8 @@ pub const LONG_MODEL: &str = "claude-opus-5-5";
 
 /// A run's number stands behind this letter.
 const NUMBER: &str = "N00000000";
+/// A session's name, for a header; its run's number is written into it.
+pub const SESSION: &str = "bench-N00000000";
 /// In the newest tool result, where the run goes on.
 const MORE: &str = "state: more";
 
@@ -31,6 +33,8 @@ pub enum Wire {
     Messages,
     /// OpenAI's Chat Completions.
     Chat,
+    /// OpenAI's Responses.
+    Responses,
 }
 
 impl Wire {
@@ -38,6 +42,7 @@ impl Wire {
         match self {
             Self::Messages => "/v1/messages",
             Self::Chat => "/v1/chat/completions",
+            Self::Responses => "/v1/responses",
         }
     }
 }
@@ -103,9 +108,10 @@ impl Template {
 pub fn body(wire: Wire, kind: Kind) -> Vec<u8> {
     match (wire, kind) {
         (Wire::Messages, Kind::Long) => long_messages(),
-        (Wire::Chat, Kind::Long) => long_chat(),
+        (Wire::Chat | Wire::Responses, Kind::Long) => long_chat(wire),
         (Wire::Messages, kind) => padded(|pad| short_messages(kind, pad)),
         (Wire::Chat, kind) => padded(|pad| short_chat(kind, pad)),
+        (Wire::Responses, kind) => padded(|pad| short_responses(kind, pad)),
     }
 }
 
@@ -152,6 +158,21 @@ fn short_chat(kind: Kind, pad: &str) -> Value {
             call(1), result(1, "use std::collections::BTreeMap;"), call(2), result(2, RESULT)]})
 }
 
+fn short_responses(kind: Kind, pad: &str) -> Value {
+    let call = |n: u32| {
+        let arguments = format!("{{\"path\":\"src/harbour/part_{n}.rs\"}}");
+        json!({"type": "function_call", "call_id": format!("call_{n}"), "name": "read_file",
+            "arguments": arguments})
+    };
+    let result = |n: u32, text: &str| json!({"type": "function_call_output", "call_id": format!("call_{n}"), "output": text});
+    json!({"model": "gpt-5-mini", "max_output_tokens": 1024, "store": false,
+        "stream": kind == Kind::ShortStream, "instructions": "You are a careful engineer.",
+        "tools": [{"type": "function", "name": "read_file", "description": "Reads a file.",
+            "parameters": schema()}],
+        "input": [{"role": "user", "content": format!("Task {NUMBER}. {TASK} {pad}")},
+            call(1), result(1, "use std::collections::BTreeMap;"), call(2), result(2, RESULT)]})
+}
+
 fn schema() -> Value {
     json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]})
 }
@@ -172,7 +193,7 @@ pub fn history(turns: usize) -> Vec<u8> {
 }
 
 /// The same history, each message as one text.
-fn long_chat() -> Vec<u8> {
+fn long_chat(wire: Wire) -> Vec<u8> {
     let request: Value = serde_json::from_slice(&corpus::request(LONG_TURNS)).unwrap_or_default();
     let messages: Vec<Value> = request["messages"]
         .as_array()
@@ -180,7 +201,10 @@ fn long_chat() -> Vec<u8> {
         .flatten()
         .map(|message| json!({"role": message["role"], "content": text_of(&message["content"])}))
         .collect();
-    let body = json!({"model": "gpt-5-mini", "max_tokens": 1024, "messages": messages});
+    let body = match wire {
+        Wire::Responses => json!({"model": "gpt-5-mini", "store": false, "input": messages}),
+        _ => json!({"model": "gpt-5-mini", "max_tokens": 1024, "messages": messages}),
+    };
     body.to_string().into_bytes()
 }
 
@@ -201,7 +225,7 @@ mod tests {
 
     #[test]
     fn short_bodies_are_equally_long() {
-        for wire in [Wire::Messages, Wire::Chat] {
+        for wire in [Wire::Messages, Wire::Chat, Wire::Responses] {
             for kind in [Kind::Short, Kind::ShortStream] {
                 assert_eq!(body(wire, kind).len(), SHORT, "{wire:?} {kind:?}");
             }
