@@ -50,7 +50,7 @@ fn view(request: responses::Request<'_>) -> Request<'_> {
             member: max.span,
         }),
         system: request.instructions,
-        tools: request.tools.map(tools),
+        tools: declared(request.tools, &request.input),
         tool_choice: request.tool_choice.map(choice),
         thinking: thinking(request.reasoning.as_ref()),
         cache_control: false,
@@ -66,23 +66,33 @@ fn view(request: responses::Request<'_>) -> Request<'_> {
     }
 }
 
-fn tools(tools: responses::Tools<'_>) -> Tools<'_> {
-    let mut list = Vec::with_capacity(tools.list.len());
-    for tool in tools.list {
-        // Tools within a namespace are the client's, too.
-        for inner in &tool.tools {
-            list.push(Tool {
-                name: inner.name,
-                kind: None,
-                span: inner.span,
-                cache_control: false,
-            });
-        }
-        let own = ["function", "custom", "namespace"].iter().any(|own| tool.kind.eq_str(own));
-        let kind = (!own).then_some(tool.kind);
-        list.push(Tool { name: tool.name, kind, span: tool.span, cache_control: false });
+/// The tools of the request, and those that are declared in its input.
+fn declared<'a>(own: Option<responses::Tools<'a>>, input: &Given<'a>) -> Option<Tools<'a>> {
+    let more = match input {
+        Given::Items(items) => items.list.as_slice(),
+        Given::Absent(_) | Given::Text(..) => &[],
+    };
+    let more = more.iter().filter_map(|item| match &item.kind {
+        ItemKind::AdditionalTools(tools) => Some(tools),
+        _ => None,
+    });
+    let mut all = None;
+    for tools in own.iter().chain(more) {
+        let all = all.get_or_insert_with(|| Tools { span: tools.span, list: Vec::new() });
+        tools.list.iter().for_each(|tool| add_tool(&mut all.list, tool));
     }
-    Tools { span: tools.span, list }
+    all
+}
+
+/// Adds a tool, behind those within it, which are the client's, too.
+fn add_tool<'a>(list: &mut Vec<Tool<'a>>, tool: &responses::Tool<'a>) {
+    for inner in &tool.tools {
+        let (name, span) = (inner.name, inner.span);
+        list.push(Tool { name, kind: None, span, cache_control: false });
+    }
+    let own = ["function", "custom", "namespace"].iter().any(|own| tool.kind.eq_str(own));
+    let kind = (!own).then_some(tool.kind);
+    list.push(Tool { name: tool.name, kind, span: tool.span, cache_control: false });
 }
 
 fn choice(choice: responses::ToolChoice<'_>) -> ToolChoice<'_> {
@@ -140,7 +150,7 @@ fn add<'a>(list: &mut Vec<Message<'a>>, item: &Item<'a>) {
         ItemKind::ItemReference => {
             (Role::Assistant, BlockKind::Other { kind: known("item_reference") })
         }
-        ItemKind::ConfigurationUpdate => {
+        ItemKind::ConfigurationUpdate | ItemKind::AdditionalTools(_) => {
             let content = Content::Blocks { span: item.span, blocks: Vec::new() };
             list.push(Message { role: Role::System, span: item.span, content });
             return;

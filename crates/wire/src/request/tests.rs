@@ -198,3 +198,25 @@ fn what_is_no_request_is_refused() {
     }
     assert!(Request::of(Api::Chat, br#"{"model":"m","messages":"x"}"#).is_err());
 }
+
+/// Codex 0.169 declares its tools in the input: the first item holds them (recorded shape).
+#[test]
+fn tools_that_the_input_declares_are_tools() {
+    let body = r#"{"model":"gpt-6.1-sol","tool_choice":"auto","input":[
+        {"type":"additional_tools","role":"developer","tools":[
+            {"type":"namespace","name":"functions","tools":[
+                {"type":"custom","name":"exec"},{"type":"function","name":"wait"}]},
+            {"type":"web_search"}]},
+        {"role":"user","content":"hi"}]}"#;
+    let request = Request::of(Api::Responses, body.as_bytes()).unwrap();
+    let tools = request.tools.unwrap();
+    let list = tools.list.iter().map(|t| (t.name.unescape(), t.kind.map(|kind| kind.unescape())));
+    let list: Vec<_> = list.collect();
+    let own = |name: &'static str| (name.into(), None);
+    assert_eq!(
+        list,
+        [own("exec"), own("wait"), own("functions"), ("".into(), Some("web_search".into()))]
+    );
+    let roles: Vec<_> = request.messages.list.iter().map(|message| message.role).collect();
+    assert_eq!(roles, [Role::System, Role::User]);
+}

@@ -1,6 +1,7 @@
 //! The input of a request and its items.
 
 use super::RequestError;
+use super::members::{self, Tools};
 use crate::json::{Cursor, Error, Kind, Member, Span, Str};
 
 /// `input`
@@ -69,6 +70,9 @@ pub enum ItemKind<'a> {
     ItemReference,
     /// `configuration_update`
     ConfigurationUpdate,
+    /// `additional_tools`: tools that are declared in the input (recorded of Codex 0.169, which
+    /// declares all of its own so).
+    AdditionalTools(Tools<'a>),
     /// `compaction`
     Compaction,
     /// A call of a built-in tool, run by the provider (`web_search_call`) or by the client
@@ -217,6 +221,7 @@ struct Fields<'a> {
     content: Option<Content<'a>>,
     output: Option<Content<'a>>,
     encrypted: Option<Span>,
+    tools: Option<Tools<'a>>,
 }
 
 impl<'a> Fields<'a> {
@@ -233,6 +238,7 @@ impl<'a> Fields<'a> {
             "input" => self.input = cursor.string_or_skip()?,
             "content" => self.content = Some(content(cursor)?),
             "output" => self.output = Some(content(cursor)?),
+            "tools" => self.tools = members::tools(cursor)?.0,
             "encrypted_content" => {
                 self.encrypted = cursor.skip_unless_null()?;
             }
@@ -254,6 +260,9 @@ impl<'a> Fields<'a> {
             ("item_reference", _) => ItemKind::ItemReference,
             ("", None) if !self.id.is_empty() => ItemKind::ItemReference,
             ("configuration_update", _) => ItemKind::ConfigurationUpdate,
+            ("additional_tools", _) if self.tools.is_some() => {
+                ItemKind::AdditionalTools(self.tools.take().unwrap_or_default())
+            }
             ("compaction" | "compaction_summary", _) => ItemKind::Compaction,
             (name, _) if name.ends_with("_call") => {
                 ItemKind::ToolCall { kind, call_id: self.call_id }

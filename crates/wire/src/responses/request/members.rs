@@ -21,7 +21,7 @@ pub struct Flag {
 }
 
 /// `tools`
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tools<'a> {
     /// The list's span.
     pub span: Span,

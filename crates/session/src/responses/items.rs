@@ -1,0 +1,53 @@
+//! Items as JSON: what one says, and those that answer what the provider's own tools ask.
+
+use softland_wire::json::write_str;
+use softland_wire::responses::{Event, EventKind, OutputKind, Response};
+use softland_wire::sse::Decoder;
+
+/// The id of the item that an event ends.
+pub(super) fn item_id(raw: &[u8]) -> Option<String> {
+    let mut decoder = Decoder::new(raw.len());
+    decoder.push(raw);
+    decoder.finish();
+    let frame = decoder.next()?.ok()?;
+    match Event::decode(frame.event, &frame.data).ok()?.kind {
+        EventKind::ItemDone(item) => Some(item.id.unescape().into_owned()),
+        _ => None,
+    }
+}
+
+/// The id and the text of a message item.
+pub(super) fn message_of(item: &str) -> (String, String) {
+    let body = [r#"{"output":["#, item, "]}"].concat();
+    let response = Response::from_json(body.as_bytes()).unwrap_or_default();
+    let Some(item) = response.items.into_iter().next() else { return Default::default() };
+    let text = match item.kind {
+        OutputKind::Message { text, refusal, .. } => {
+            refusal.filter(|_| text.is_empty()).unwrap_or(text)
+        }
+        _ => String::new(),
+    };
+    (item.id, text)
+}
+
+/// The output of a tool that the provider defines.
+pub(super) fn tool_output(kind: &str, call_id: &str, text: &str) -> Vec<u8> {
+    let mut out = br#"{"type":"#.to_vec();
+    write_str(&mut out, &format!("{kind}_output"));
+    out.extend_from_slice(br#","call_id":"#);
+    write_str(&mut out, call_id);
+    out.extend_from_slice(br#","output":"#);
+    write_str(&mut out, text);
+    out.push(b'}');
+    out
+}
+
+pub(super) fn no_approval(id: &str, why: &str) -> Vec<u8> {
+    let mut out =
+        br#"{"type":"mcp_approval_response","approve":false,"approval_request_id":"#.to_vec();
+    write_str(&mut out, id);
+    out.extend_from_slice(br#","reason":"#);
+    write_str(&mut out, why);
+    out.push(b'}');
+    out
+}
