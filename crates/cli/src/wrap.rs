@@ -2,6 +2,7 @@
 //! the terminal: nothing is printed between its beginning and its end.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -13,8 +14,10 @@ use crate::config::{Asked, Config};
 use crate::failure::Failure;
 use crate::logging;
 use crate::render::Writer;
+use clients::{Client, Place};
 
 mod account;
+mod clients;
 mod environment;
 mod program;
 
@@ -32,10 +35,11 @@ pub(crate) fn run(args: &WrapArgs) -> Result<ExitCode, Failure> {
         logging::to_file(path)?;
     }
     let writer = Writer::of_process();
-    let settings = settings(args, &writer)?;
+    let client = client(args)?;
+    let settings = settings(args, &client, &writer)?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(system)?;
-    let wrapped = runtime.block_on(wrap(args, settings));
+    let wrapped = runtime.block_on(wrap(args, &client, settings));
     runtime.shutdown_background();
     let (code, summary) = wrapped?;
     let name = args.command.first().map(|name| name.to_string_lossy()).unwrap_or_default();
@@ -53,12 +57,23 @@ fn system(error: std::io::Error) -> Failure {
     Failure::usage(format!("the gateway cannot run: {error}"))
 }
 
-fn settings(args: &WrapArgs, writer: &Writer) -> Result<Settings, Failure> {
+fn client(args: &WrapArgs) -> Result<Client, Failure> {
+    let folder = std::env::current_dir().map_err(system)?;
+    let read = |path: &Path| std::fs::read_to_string(path).ok();
+    let place = Place { env: &variable, folder: &folder, read: &read };
+    clients::of(&args.command, place).map_err(Failure::usage)
+}
+
+fn settings(args: &WrapArgs, client: &Client, writer: &Writer) -> Result<Settings, Failure> {
     let config = match &args.config {
         Some(path) => Config::load(path).map_err(Failure::all)?,
         None => Config::default(),
     };
-    let named = environment::upstreams(&variable).map_err(Failure::all)?;
+    let mut named = environment::upstreams(&variable).map_err(Failure::all)?;
+    for (upstream, url) in &client.upstreams {
+        named.upstreams.retain(|(other, _)| other != upstream);
+        named.upstreams.push((upstream, url.clone()));
+    }
     let asked = Asked {
         listen: Some((LISTEN, "wrap")),
         upstreams: named.upstreams,
@@ -75,7 +90,11 @@ fn settings(args: &WrapArgs, writer: &Writer) -> Result<Settings, Failure> {
 }
 
 /// The program's exit status, and what the gateway has done for it.
-async fn wrap(args: &WrapArgs, settings: Settings) -> Result<(u8, Summary), Failure> {
+async fn wrap(
+    args: &WrapArgs,
+    client: &Client,
+    settings: Settings,
+) -> Result<(u8, Summary), Failure> {
     let gateway =
         Gateway::bind(settings).await.map_err(|error| Failure::usage(error.to_string()))?;
     let url = format!("http://{}", gateway.local_addr());
@@ -83,7 +102,10 @@ async fn wrap(args: &WrapArgs, settings: Settings) -> Result<(u8, Summary), Fail
     let heard = program::Heard::listen().map_err(system)?;
     let stop = CancellationToken::new();
     let serving = tokio::spawn(gateway.run(stop.clone().cancelled_owned()));
-    let program = program::begin(&args.command, &environment::changed(&variable, &url))?;
+    let given = client.given(&url);
+    let mut variables = environment::changed(&variable, &url);
+    variables.extend(given.variables);
+    let program = program::begin(&args.command, &given.arguments, &variables)?;
     let ended = program::wait(program, heard).await.map_err(system)?;
     stop.cancel();
     let summary = serving.await.unwrap_or_else(|failed| match failed.try_into_panic() {

@@ -203,3 +203,76 @@ fn a_key_of_the_config_does_not_go_to_an_address_of_the_environment() {
     let log = std::fs::read_to_string(log).unwrap();
     assert!(log.contains("/v1/messages") && !log.contains(SECRET), "{log}");
 }
+
+/// A program of that name.
+fn program(folder: &Path, name: &str, script: &str) -> String {
+    let path = file(folder, name, &format!("#!/bin/sh\n{script}\n"));
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn codex_gets_its_provider_in_arguments_and_is_landed_there() {
+    let (folder, sim) = (tempdir().unwrap(), Server::sim("reader"));
+    // Does with its fourth argument what Codex does with it.
+    let script = format!(
+        "echo \"$1 $2 $3 $5 $6\" >&2; url=${{4#*base_url=\\\"}}; url=${{url%%\\\"*}}\n\
+         exec '{}' run '{}' '{QUESTION}' --model openai/gpt-5.2 --api openai-responses \
+         --base-url \"$url\" --root '{}'",
+        env!("CARGO_BIN_EXE_softland"),
+        analyst().canonicalize().unwrap().display(),
+        notes().canonicalize().unwrap().display(),
+    );
+    let codex = program(folder.path(), "codex", &script);
+    let home = folder.path().to_str().unwrap();
+    let openai = format!("{}/v1", sim.url());
+    let variables = [("HOME", home), ("OPENAI_BASE_URL", &*openai), ("OPENAI_API_KEY", SECRET)];
+    let mut command = wrap(folder.path(), &variables);
+    let said = said_by(command.args(["--tool-calls-limit", "3", "--", &codex, "exec", "hi"]));
+    let said = said.status(0).says("-c model_provider=\"softland\" -c exec hi");
+    assert!(!said.stdout.trim().is_empty() && !said.stderr.contains(SECRET), "{}", said.stderr);
+    let account = said.stderr.lines().last().unwrap();
+    assert!(account.contains("1 landed"), "{}", said.stderr);
+}
+
+#[test]
+fn opencode_gets_addresses_in_its_config() {
+    let folder = tempdir().unwrap();
+    let opencode = program(folder.path(), "opencode", "echo \"$OPENCODE_CONFIG_CONTENT\"; echo $#");
+    let config = "{\"theme\": \"x\"}";
+    let variables = [("HOME", "/nowhere"), ("OPENCODE_CONFIG_CONTENT", config)];
+    let said = said_by(wrap(folder.path(), &variables).args(["--", &opencode, "run"])).status(0);
+    let [config, count] = said.stdout.lines().collect::<Vec<_>>().try_into().unwrap();
+    assert_eq!(count, "1", "no argument is added");
+    let config: serde_json::Value = serde_json::from_str(config).unwrap();
+    assert_eq!(config["theme"], "x");
+    for provider in ["anthropic", "openai"] {
+        let url = config["provider"][provider]["options"]["baseURL"].as_str().unwrap();
+        assert!(url.starts_with("http://127.0.0.1:") && url.ends_with("/v1"), "{url}");
+    }
+}
+
+#[test]
+fn clients_that_would_go_elsewhere_are_not_run() {
+    let folder = tempdir().unwrap();
+    let folder = folder.path();
+    let login = format!("{{\"tokens\": {{\"access_token\": \"{SECRET}\"}}}}");
+    file(folder, "auth.json", &login);
+    let own =
+        format!("{{\"provider\":{{\"openai\":{{\"options\":{{\"baseURL\":\"{SECRET}\"}}}}}}}}");
+    file(folder, "opencode.json", &own);
+    file(folder, ".env", &format!("OPENAI_API_BASE={SECRET}\n"));
+    let home = folder.to_str().unwrap();
+    for (name, wanted) in [
+        ("codex", "it is logged in with ChatGPT"),
+        ("opencode", "opencode.json` has a baseURL for opencode's provider `openai`"),
+        ("aider", "/.env` has the address of a provider"),
+    ] {
+        let program = program(folder, name, "echo ran");
+        let variables = [("HOME", home), ("CODEX_HOME", home)];
+        let said = said_by(wrap(folder, &variables).args(["--", &program]));
+        assert!(said.stdout.is_empty(), "{name} ran all the same");
+        assert!(!said.stderr.contains(SECRET), "{}", said.stderr);
+        said.status(2).says(wanted);
+    }
+}

@@ -1,4 +1,4 @@
-// The AI SDK on its Anthropic provider, streaming.
+// The AI SDK, streaming; the first argument is the provider and its protocol.
 
 import { spawnSync } from 'node:child_process'
 import { createRequire } from 'node:module'
@@ -7,7 +7,6 @@ import { pathToFileURL } from 'node:url'
 // The packages are in a cache, not beside this file.
 const packages = createRequire(`${process.env.CLIENT_PACKAGES}/package.json`)
 const load = (name) => import(pathToFileURL(packages.resolve(name)).href)
-const { createAnthropic } = await load('@ai-sdk/anthropic')
 const { jsonSchema, stepCountIs, streamText, tool } = await load('ai')
 
 const shell = (command) => {
@@ -25,13 +24,37 @@ const bash = tool({
   execute: async ({ command }) => shell(command),
 })
 
+// Each provider reads its key from the environment; of base URLs not all do.
+const providers = {
+  anthropic: async () => {
+    const { createAnthropic } = await load('@ai-sdk/anthropic')
+    const baseURL = `${process.env.ANTHROPIC_BASE_URL}/v1`
+    return createAnthropic({ baseURL })('claude-sonnet-4-5')
+  },
+  chat: async () => {
+    const { createOpenAI } = await load('@ai-sdk/openai')
+    return createOpenAI({ baseURL: process.env.OPENAI_BASE_URL }).chat('gpt-4.1')
+  },
+  responses: async () => {
+    const { createOpenAI } = await load('@ai-sdk/openai')
+    return createOpenAI({ baseURL: process.env.OPENAI_BASE_URL }).responses('gpt-5.6-sol')
+  },
+  compatible: async () => {
+    const { createOpenAICompatible } = await load('@ai-sdk/openai-compatible')
+    return createOpenAICompatible({
+      name: 'deepseek',
+      baseURL: process.env.OPENAI_BASE_URL,
+      apiKey: process.env.OPENAI_API_KEY,
+      includeUsage: true,
+    })('deepseek-v4-flash')
+  },
+}
+const [provider, prompt] = process.argv.slice(2)
+
 const result = streamText({
-  model: createAnthropic({
-    baseURL: `${process.env.ANTHROPIC_BASE_URL}/v1`,
-    apiKey: process.env.ANTHROPIC_API_KEY,
-  })('claude-sonnet-4-5'),
+  model: await providers[provider](),
   system: 'Be brief.',
-  prompt: process.argv[2],
+  prompt,
   tools: { Bash: bash },
   stopWhen: stepCountIs(20),
   onError: ({ error }) => {

@@ -9,11 +9,7 @@ import shell
 TOOL = {
     "name": shell.NAME,
     "description": shell.DESCRIPTION,
-    "input_schema": {
-        "type": "object",
-        "properties": {"command": {"type": "string"}, "description": {"type": "string"}},
-        "required": ["command"],
-    },
+    "input_schema": shell.PARAMETERS,
 }
 
 

@@ -1,12 +1,23 @@
-"""LangChain's agent on its Anthropic model."""
+"""LangChain's agent, without streaming; the protocol is the first argument."""
 
 import json
 import sys
 
 import shell
 from langchain.agents import create_agent
-from langchain_anthropic import ChatAnthropic
 from langchain_core.tools import tool
+
+
+def model(protocol):
+    if protocol == "anthropic":
+        from langchain_anthropic import ChatAnthropic
+
+        return ChatAnthropic(model="claude-sonnet-4-5")
+    from langchain_openai import ChatOpenAI
+
+    if protocol == "chat":
+        return ChatOpenAI(model="gpt-4.1", use_responses_api=False)
+    return ChatOpenAI(model="gpt-5.6-sol", use_responses_api=True)
 
 
 @tool(shell.NAME, description=shell.DESCRIPTION)
@@ -15,14 +26,12 @@ def bash(command: str, description: str = "") -> str:
     return shell.run(command)
 
 
-def main(prompt):
-    agent = create_agent(
-        ChatAnthropic(model="claude-sonnet-4-5"), tools=[bash], system_prompt="Be brief."
-    )
+def main(protocol, prompt):
+    agent = create_agent(model(protocol), tools=[bash], system_prompt="Be brief.")
     state = agent.invoke(
         {"messages": [{"role": "user", "content": prompt}]}, {"recursion_limit": 60}
     )
     print(json.dumps({"answer": state["messages"][-1].text}))
 
 
-main(sys.argv[1])
+main(*sys.argv[1:3])

@@ -1,5 +1,6 @@
-"""pydantic-ai on its Anthropic model; with `structured` as the first argument it must answer with
-an object, for which it forces a tool named `final_result` under `tool_choice: any`, and streams."""
+"""pydantic-ai's agent; the first argument is its model with its protocol. With `structured` as the
+second it must answer with an object, for which it forces a tool named `final_result`, and
+streams."""
 
 import asyncio
 import json
@@ -22,13 +23,9 @@ async def drain(_, events):
         pass
 
 
-async def main(kind, prompt):
+async def main(model, kind, prompt):
     structured = kind == "structured"
-    agent = Agent(
-        "anthropic:claude-sonnet-4-5",
-        system_prompt="Be brief.",
-        output_type=Report if structured else str,
-    )
+    agent = Agent(model, system_prompt="Be brief.", output_type=Report if structured else str)
 
     @agent.tool_plain(name=shell.NAME, description=shell.DESCRIPTION)
     def bash(command: str, description: str = "") -> str:
@@ -39,4 +36,4 @@ async def main(kind, prompt):
     print(json.dumps({"answer": answer}))
 
 
-asyncio.run(main(*sys.argv[1:3]))
+asyncio.run(main(*sys.argv[1:4]))

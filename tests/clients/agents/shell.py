@@ -4,6 +4,11 @@ import subprocess
 
 NAME = "Bash"
 DESCRIPTION = "Runs a shell command in the working folder and returns what it prints."
+PARAMETERS = {
+    "type": "object",
+    "properties": {"command": {"type": "string"}, "description": {"type": "string"}},
+    "required": ["command"],
+}
 
 
 def run(command: str) -> str:

@@ -37,10 +37,47 @@ class Run:
     steps: list
     # What the model says at the end; none: the end is not the model's.
     answer: object
-    # `(name of the case, check)`; a check gives what is wrong, one text each.
+    # What is checked of it.
     cases: list
     # Clients that want an object can not end so.
     texts_only: bool = False
+    # Needs a client that lets the model call several tools at once.
+    parallel: bool = False
+    # For clients that read edits out of text, and no others.
+    edits: bool = False
+    # Started by `softland wrap`.
+    wrapped: bool = False
+
+    def suits(self, client):
+        return (
+            self.edits == client.edits
+            and not (self.texts_only and client.structured)
+            and not (self.parallel and not client.parallel)
+            and not (self.wrapped and not client.wraps)
+        )
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing that is checked."""
+
+    name: str
+    # Its column in the table.
+    column: str
+    # Gives what is wrong, one text each.
+    check: object
+
+
+# The columns of the table; `ends` is how all of a client's runs ended.
+COLUMNS = {
+    "tool": "runs a tool",
+    "countdown": "sees the countdown",
+    "landed": "landed at a limit",
+    "ends": "ends with success",
+    "repaired": "empty turn repaired",
+    "undisturbed": "byte for byte",
+    "wrap": "under wrap",
+}
 
 
 def ended_well(run, seen):
@@ -56,8 +93,13 @@ def ended_well(run, seen):
         wrong.append("its answer is empty")
     if seen.steps != run.steps:
         wrong.append(f"the steps {seen.steps} were taken in place of {run.steps}")
-    for side, exchanges in (("the client", seen.front), ("the provider", seen.back)):
+    sides = [("the provider", seen.back)]
+    if not run.wrapped:
+        sides.append(("the client", seen.front))
+    for side, exchanges in sides:
         wrong += _refusals(side, exchanges)
+        if not (messages.asks if run.edits else messages.turns)(exchanges):
+            wrong.append(f"{side} was asked for no turn")
     return wrong
 
 
@@ -70,8 +112,6 @@ def _refusals(side, exchanges):
         elif exchange.status != 200 and not messages.refused_thread(exchange):
             said = exchange.answer[:300].decode(errors="replace")
             wrong.append(f"{what} at {side}: status {exchange.status}: {said}")
-    if not messages.turns(exchanges):
-        wrong.append(f"{side} was asked for no turn")
     return wrong
 
 
@@ -196,6 +236,41 @@ def is_repaired(seen):
     return wrong
 
 
+def is_landed_under_wrap(seen):
+    """It found the gateway by itself, and what was done is told at the end."""
+    wrong = []
+    last = messages.asked_to_land(messages.turns(seen.back)[-1]) if seen.back else None
+    if last != (3, 3):
+        wrong.append(f"the last request upstream says {last} of its limit in place of (3, 3)")
+    return wrong + _told(seen, "1 landed")
+
+
+def is_metered_under_wrap(seen):
+    return _told(seen, "softland: $0.0", f" spent on {len(seen.back)} requests; ")
+
+
+def _told(seen, *wanted):
+    return [f"stderr does not say {one!r}" for one in wanted if one not in seen.ended.stderr]
+
+
+def edits_a_file(seen):
+    """Its edits are the model's text: nothing that softland would count, add to or repair."""
+    lines = [messages.has_lines_of_ours(exchange) for exchange in messages.asks(seen.back)]
+    return ["a line of ours went upstream"] if any(lines) else []
+
+
+def is_stopped_by_money(seen):
+    """Softland's own answer in the place of the third; the two before it were the model's."""
+    wrong = []
+    answer = seen.ended.answer or ""
+    if "session_cost_limit_usd" not in answer and "cost limit" not in answer:
+        wrong.append(f"the answer does not name the limit: {answer!r}")
+    asked = len(messages.asks(seen.front)), len(messages.asks(seen.back))
+    if asked != (3, 2):
+        wrong.append(f"requests of the client and upstream: {asked} in place of (3, 2)")
+    return wrong
+
+
 def _steps(writer, count):
     for number in range(1, count + 1):
         writer.step(number)
@@ -226,6 +301,19 @@ def _silent(writer):
     return writer.step(1).nothing().answer(scenarios.AFTER_NUDGE, when="nudged")
 
 
+def _nothing(writer):
+    return writer.nothing()
+
+
+def _edits(writer):
+    return writer.edit()
+
+
+def _wordy_edits(writer):
+    # 3,000 simulated tokens, so that a third request, bounded by a token a byte, does not fit.
+    return writer.edit("What I did, in full. " + "Then I thought again. " * 545 + "\n\n")
+
+
 THREE = {"tool_calls_limit": 3}
 RUNS = [
     Run(
@@ -234,7 +322,10 @@ RUNS = [
         _below,
         [1, 2, 3],
         scenarios.ANSWER,
-        [("runs a tool", runs_a_tool), ("is undisturbed below the limits", undisturbed)],
+        [
+            Case("runs a tool", "tool", runs_a_tool),
+            Case("is undisturbed below the limits", "undisturbed", undisturbed),
+        ],
     ),
     Run(
         "countdown",
@@ -242,7 +333,7 @@ RUNS = [
         _below,
         [1, 2, 3],
         scenarios.ANSWER,
-        [("sees the countdown", sees_countdown)],
+        [Case("sees the countdown", "countdown", sees_countdown)],
     ),
     Run(
         "landed",
@@ -250,7 +341,7 @@ RUNS = [
         _obedient,
         [1, 2, 3],
         scenarios.LANDED,
-        [("is landed at a limit", is_landed)],
+        [Case("is landed at a limit", "landed", is_landed)],
     ),
     Run(
         "stubborn",
@@ -258,7 +349,7 @@ RUNS = [
         _stubborn,
         [1, 2, 3],
         scenarios.LANDED,
-        [("is landed when the model calls on", is_landed_by_rungs)],
+        [Case("is landed when the model calls on", "landed", is_landed_by_rungs)],
     ),
     Run(
         "stopped",
@@ -266,7 +357,7 @@ RUNS = [
         _mute,
         [1, 2, 3],
         None,
-        [("gets an answer when the model gives none", is_stopped)],
+        [Case("gets an answer when the model gives none", "landed", is_stopped)],
         texts_only=True,
     ),
     Run(
@@ -275,7 +366,8 @@ RUNS = [
         _batch,
         [1, 2, 3],
         scenarios.LANDED,
-        [("is spared calls beyond the limit", loses_the_excess)],
+        [Case("is spared calls beyond the limit", "landed", loses_the_excess)],
+        parallel=True,
     ),
     Run(
         "empty",
@@ -283,6 +375,56 @@ RUNS = [
         _silent,
         [1],
         scenarios.AFTER_NUDGE,
-        [("gets an empty turn repaired", is_repaired)],
+        [Case("gets an empty turn repaired", "repaired", is_repaired)],
+    ),
+    Run(
+        "wrapped",
+        THREE,
+        _obedient,
+        [1, 2, 3],
+        scenarios.LANDED,
+        [Case("is landed under `softland wrap`", "wrap", is_landed_under_wrap)],
+        wrapped=True,
+    ),
+    Run(
+        "edits",
+        # Fewer than the edits: they are no calls.
+        {"tool_calls_limit": 2},
+        _edits,
+        [1, 1, 1],
+        scenarios.EDIT,
+        [
+            Case("edits a file", "tool", edits_a_file),
+            Case("is undisturbed", "undisturbed", undisturbed),
+        ],
+        edits=True,
+    ),
+    Run(
+        "spent",
+        {"session_cost_limit_usd": '"0.11"'},
+        _wordy_edits,
+        [1, 1],
+        None,
+        [Case("is stopped at a limit of money", "landed", is_stopped_by_money)],
+        edits=True,
+    ),
+    Run(
+        "empty-edits",
+        {"tool_calls_limit": 100},
+        _nothing,
+        [],
+        scenarios.NO_ANSWER,
+        [Case("has an empty turn as it is", "undisturbed", undisturbed)],
+        edits=True,
+    ),
+    Run(
+        "wrapped-edits",
+        THREE,
+        _edits,
+        [1, 1, 1],
+        scenarios.EDIT,
+        [Case("is metered under `softland wrap`", "wrap", is_metered_under_wrap)],
+        edits=True,
+        wrapped=True,
     ),
 ]

@@ -9,7 +9,7 @@ import time
 import traceback
 from pathlib import Path
 
-from . import agents, cases, install, scenarios, servers, space, tap
+from . import agents, cases, install, scenarios, servers, space, table, tap
 
 ROOT = Path(__file__).resolve().parents[3]
 RUN = Path(__file__).resolve().parent.parent / "run"
@@ -23,6 +23,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="softland-clients-") as work:
         plan = Path(work) / "plan.json"
         tally = outside(options, chosen, plan)
+    if not options.direct:
+        table.show(tally["rows"])
     ok, failed, skipped = tally["ok"], tally["failed"], tally["skipped"]
     print(f"clients: {ok} ok, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
@@ -61,7 +63,7 @@ def parse():
 
 
 def outside(options, chosen, plan):
-    tally = {"ok": 0, "failed": 0, "skipped": 0}
+    tally = {"ok": 0, "failed": 0, "skipped": 0, "rows": []}
     reason = space.why_not()
     packages = {}
     for client in chosen:
@@ -69,7 +71,10 @@ def outside(options, chosen, plan):
             line(tally, "skipped", client.name, "", reason)
             continue
         try:
-            packages[client.name] = str(install.installed(client.lock))
+            there = install.installed(client.lock)
+            if not client.is_in(there):
+                raise install.NotHere("it is not pinned for this kind of machine")
+            packages[client.name] = str(there)
         except install.NotHere as why:
             line(tally, "skipped", client.name, "", str(why))
         except install.Broken as why:
@@ -101,42 +106,45 @@ def build():
 def inside(options):
     space.prepare()
     plan = json.loads(options.plan.read_text(encoding="utf-8"))
-    tally = {"ok": 0, "failed": 0, "skipped": 0}
+    tally = {"ok": 0, "failed": 0, "skipped": 0, "rows": []}
     for client in agents.CLIENTS:
         if client.name in options.client and client.name in plan["packages"]:
             packages = Path(plan["packages"][client.name])
+            row = table.row(client, packages)
+            tally["rows"].append(row)
             for run in cases.RUNS:
                 if wanted(options, client, run):
-                    one_run(options, plan["binary"], client, packages, run, tally)
+                    one_run(options, plan["binary"], client, packages, run, tally, row)
     options.plan.with_suffix(".done").write_text(json.dumps(tally), encoding="utf-8")
     return 0
 
 
 def wanted(options, client, run):
-    if options.direct and run.name != "plain":
+    if options.direct and (run.wrapped or "tool" not in [case.column for case in run.cases]):
         return False
-    return (not options.run or run.name in options.run) and not (
-        client.structured and run.texts_only
-    )
+    return (not options.run or run.name in options.run) and run.suits(client)
 
 
-def one_run(options, binary, client, packages, run, tally):
+def one_run(options, binary, client, packages, run, tally, row):
     shown = f"{client.name} {client.version(packages)}"
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="softland-client-") as folder:
         folder = Path(folder)
+        chosen = run.cases[:1] if options.direct else run.cases
         try:
             seen = play(options, binary, client, packages, run, folder)
             general = cases.ended_well(run, seen)
-            checks = run.cases[:1] if options.direct else run.cases
-            results = [(name, general or check(seen)) for name, check in checks]
+            results = [(case, general or case.check(seen)) for case in chosen]
         except Exception:  # pylint: disable=broad-except
             # A client that says what nobody thought of fails its line, not the others.
-            results = [(name, [traceback.format_exc(limit=-3)]) for name, _ in run.cases]
+            general = [traceback.format_exc(limit=-3)]
+            results = [(case, general) for case in chosen]
         took = time.monotonic() - began
-        for name, wrong in results:
+        table.note(row, "ends", not general)
+        for case, wrong in results:
+            table.note(row, case.column, not wrong)
             kind = "failed" if wrong else "ok"
-            line(tally, kind, shown, name, "; ".join(wrong) or f"{took:.1f} s")
+            line(tally, kind, shown, case.name, "; ".join(wrong) or f"{took:.1f} s")
         if any(wrong for _, wrong in results):
             show_logs(folder)
         if options.keep:
@@ -146,17 +154,19 @@ def one_run(options, binary, client, packages, run, tally):
 def play(options, binary, client, packages, run, folder):
     """One start of the client: client, tap, gateway, tap, simulator."""
     scenario = folder / "scenario.toml"
-    writer = scenarios.Writer(client.structured)
-    run.script(writer).write(scenario)
+    run.script(scenarios.Writer(client)).write(scenario)
     with servers.sim(binary, folder, scenario) as sim:
         back = tap.Tap(sim.port)
+        front = back
         if options.direct:
-            ended = agents.run(client, packages, folder, back.port)
-            front = back
+            ended = agents.run(client, packages, folder, back.url)
+        elif run.wrapped:
+            wrap = servers.wrap(binary, run.policy)
+            ended = agents.run(client, packages, folder, back.url, wrapped=wrap)
         else:
-            with servers.serve(binary, folder, back.port, run.policy) as gateway:
+            with servers.serve(binary, folder, back.url, run.policy) as gateway:
                 front = tap.Tap(gateway.port)
-                ended = agents.run(client, packages, folder, front.port)
+                ended = agents.run(client, packages, folder, front.url)
                 front.stop()
         back.stop()
     record(folder / "front.ndjson", front)

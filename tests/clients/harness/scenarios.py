@@ -1,5 +1,6 @@
-"""Scenario files for `softland sim` (docs/scenarios.md). All use the one tool `Bash`; each call
-adds a line to `marker.txt`, so that what a client really ran can be counted."""
+"""Scenario files for `softland sim` (docs/scenarios.md). All use the one tool of the client that
+runs commands; each call adds a line to `marker.txt`, so that what a client really ran can be
+counted. A client that reads edits out of text is given an edit of that file instead."""
 
 import json
 
@@ -7,29 +8,46 @@ MARKER = "marker.txt"
 ANSWER = "All steps were done."
 LANDED = "I was stopped early and have only these steps."
 AFTER_NUDGE = "Sorry, I had stopped without a word; the step was done."
+# What aider says of an empty turn.
+NO_ANSWER = "Empty response received from LLM. Check your provider account?"
+EDIT = f"""{ANSWER}
+
+{MARKER}
+```
+<<<<<<< SEARCH
+=======
+step-1
+>>>>>>> REPLACE
+```"""
 
 
 class Writer:
     """Writes the turns of one scenario; where the client wants an object, answers call its tool."""
 
-    def __init__(self, structured):
-        self._structured = structured
+    def __init__(self, client):
+        self._client = client
         self._lines = []
 
     def step(self, *numbers, when=None):
-        """A turn that calls `Bash` once for each number."""
+        """A turn that calls the client's tool once for each number."""
         self._turn(when)
         self._thinking(f"Step {numbers[0]} comes next.")
         for number in numbers:
-            command = f"echo step-{number} >> {MARKER}; wc -l < {MARKER}"
-            self._call("Bash", {"command": command, "description": f"Takes step {number}"})
+            self._lines += ["[[turn.call]]", *self._call(number)]
+        return self
+
+    def edit(self, more=""):
+        """A turn that adds a line in the form of an edit; the first of every run is this."""
+        self._turn(None)
+        self._lines += ['repeat = "forever"', f"text = {json.dumps(more + EDIT)}"]
         return self
 
     def answer(self, text, when=None):
         self._turn(when)
         self._thinking("That is what I can say.")
-        if self._structured:
-            self._call("final_result", {"summary": text, "steps": 1})
+        if self._client.structured:
+            given = _table({"summary": text, "steps": 1})
+            self._lines += ["[[turn.call]]", 'tool = "final_result"', f"input = {given}"]
         else:
             self._lines.append(f"text = {json.dumps(text)}")
         return self
@@ -48,7 +66,7 @@ class Writer:
         self._lines.append("[[turn]]")
         if when == "unable":
             # No call that goes on is possible: none at all, or only that of the answer's tool.
-            when = "forced" if self._structured else "none"
+            when = "forced" if self._client.structured else "none"
         if when:
             self._lines.append(f'when = "{when}"')
 
@@ -56,10 +74,24 @@ class Writer:
         """Only where the client has the model think; it comes back signed and bound."""
         self._lines.append(f"thinking = {json.dumps(text)}")
 
-    def _call(self, tool, arguments):
-        # JSON strings without control characters are TOML strings too.
-        fields = ", ".join(f"{key} = {json.dumps(value)}" for key, value in arguments.items())
-        self._lines += ["[[turn.call]]", f'tool = "{tool}"', f"input = {{ {fields} }}"]
+    def _call(self, number):
+        command = f"echo step-{number} >> {MARKER}; wc -l < {MARKER}"
+        tool = self._client.tool
+        if tool == "exec":
+            # Codex's tool that takes a program, which calls the others.
+            program = f"text((await tools.exec_command({json.dumps({'cmd': command})})).output)"
+            given = f"raw = {json.dumps(program)}"
+        elif tool == "exec_command":
+            given = f"input = {_table({'cmd': command})}"
+        else:
+            arguments = {"command": command, "description": f"Takes step {number}"}
+            given = f"input = {_table(arguments)}"
+        return [f'tool = "{tool}"', given]
+
+
+def _table(fields):
+    # JSON strings without control characters are TOML strings too.
+    return "{ " + ", ".join(f"{key} = {json.dumps(one)}" for key, one in fields.items()) + " }"
 
 
 def shown(text, structured):

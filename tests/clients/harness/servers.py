@@ -57,14 +57,16 @@ def sim(binary, folder, scenario):
     return Server(command, folder, "sim")
 
 
-def serve(binary, folder, upstream_port, policy):
+def serve(binary, folder, upstream, policy):
     """A gateway with this policy; its ledger is in `folder`."""
     keys = "\n".join(f"{key} = {value}" for key, value in policy.items())
     config = folder / "softland.toml"
     config.write_text(
         f"""listen = "127.0.0.1:0"
 [upstream.anthropic]
-base_url = "http://127.0.0.1:{upstream_port}"
+base_url = "{upstream}"
+[upstream.openai]
+base_url = "{upstream}"
 [policy.default]
 {keys}
 [ledger]
@@ -73,3 +75,9 @@ url = "sqlite:{folder / "ledger.db"}"
         encoding="utf-8",
     )
     return Server([binary, "serve", "--config", str(config)], folder, "serve")
+
+
+def wrap(binary, policy):
+    """The command before a command: `softland wrap` with this policy."""
+    flags = [f"--{key.replace('_', '-')}={value}" for key, value in policy.items()]
+    return [binary, "wrap", *flags]

@@ -54,6 +54,8 @@ Examples:
 
 Runs CMD with ANTHROPIC_BASE_URL, OPENAI_BASE_URL and OPENAI_API_BASE pointing at a gateway of its
 own; the gateway asks whom these variables name now, or else the vendors, with CMD's own keys.
+Codex gets the address as arguments (-c), opencode as OPENCODE_CONFIG_CONTENT; where settings of
+theirs or of aider's stand in the way, that is said and CMD is not run.
 Exit status: CMD's; 128 and the signal's number where a signal ended it; 2 usage or configuration,
 126 and 127 where CMD cannot be run or is not there.";
 

@@ -153,7 +153,8 @@ fn without_proxy(env: Env<'_>) -> Vec<(String, String)> {
     ["no_proxy", "NO_PROXY"].map(|name| (name.to_owned(), value.clone())).into()
 }
 
-fn set(env: Env<'_>, name: &str) -> Option<String> {
+/// The value of a variable, if it is not blank.
+pub(super) fn set(env: Env<'_>, name: &str) -> Option<String> {
     env(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
 }
 

@@ -51,19 +51,20 @@ impl Drop for Heard {
     }
 }
 
-/// Begins the program with some variables changed.
+/// Begins the program with some variables changed and some arguments before its own.
 ///
 /// # Errors
 /// Why it cannot be run, with a shell's exit status for that.
 pub(super) fn begin(
     command: &[OsString],
+    first: &[OsString],
     variables: &[(String, String)],
 ) -> Result<Child, Failure> {
     let Some((name, arguments)) = command.split_first() else {
         return Err(Failure::usage("no program to run: `softland wrap -- CMD ARGS…` needs one"));
     };
     let mut program = Command::new(name);
-    program.args(arguments);
+    program.args(first).args(arguments);
     program.envs(variables.iter().map(|(name, value)| (name, value)));
     program.spawn().map_err(|error| {
         let name = name.to_string_lossy();

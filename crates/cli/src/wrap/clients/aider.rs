@@ -1,0 +1,52 @@
+//! aider. It goes by the variables; those of its `.env` files go before ours, and of an address in
+//! its other settings it would not ask. Read and tried with 0.86.2, 2026-11-22.
+
+use std::path::{Path, PathBuf};
+
+use super::{Client, Place};
+
+/// The names under which its settings, the variables of those, and its `.env` files have addresses.
+const SETTINGS: [&str; 6] = [
+    "openai-api-base",
+    "AIDER_OPENAI_API_BASE",
+    "OPENAI_API_BASE",
+    "OPENAI_BASE_URL",
+    "ANTHROPIC_API_BASE",
+    "ANTHROPIC_BASE_URL",
+];
+const FILES: [&str; 2] = [".aider.conf.yml", ".env"];
+
+pub(super) fn find(arguments: &[&str], place: Place<'_>) -> Result<Client, String> {
+    let argument = arguments.iter().any(|one| one.starts_with("--openai-api-base"));
+    let argument = argument.then(|| "the argument --openai-api-base".to_owned());
+    let variable = place.set("AIDER_OPENAI_API_BASE");
+    let variable = variable.map(|_| "the variable AIDER_OPENAI_API_BASE".to_owned());
+    let mut files = files(place)
+        .into_iter()
+        .filter(|path| (place.read)(path).is_some_and(|text| text.lines().any(is_address)));
+    let file = || files.next().map(|path| format!("`{}`", path.display()));
+    match argument.or(variable).or_else(file) {
+        None => Ok(Client::default()),
+        Some(setting) => Err(format!(
+            "{setting} has the address of a provider, which aider would ask past softland, or not \
+             at all; take it out and name it in OPENAI_BASE_URL or ANTHROPIC_BASE_URL"
+        )),
+    }
+}
+
+/// Whether a line of a file sets an address.
+fn is_address(line: &str) -> bool {
+    let line = line.trim_start().trim_start_matches("export ");
+    let Some(key) = line.split([':', '=']).next().filter(|_| !line.starts_with('#')) else {
+        return false;
+    };
+    SETTINGS.contains(&key.trim())
+}
+
+/// Its settings: in the home folder, the one that it runs in and those above, of which the root of
+/// the repository is one.
+fn files(place: Place<'_>) -> Vec<PathBuf> {
+    let home = place.set("HOME").map(PathBuf::from);
+    let folders = home.into_iter().chain(place.folder.ancestors().map(Path::to_owned));
+    folders.flat_map(|folder| FILES.map(|name| folder.join(name))).collect()
+}

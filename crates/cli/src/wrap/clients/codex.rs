@@ -1,0 +1,164 @@
+//! Codex. It reads no variable for its base URL: its provider is in its settings, which arguments
+//! of the form `-c KEY=VALUE` go before. Read and tried with 0.169.0, 2026-11-22.
+//!
+//! Its own provider `openai` first tries a WebSocket, which is no request that can be governed; a
+//! provider of any other name does not.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use serde_json::Value;
+use softland_gateway::BaseUrl;
+
+use super::{Client, Needs, Place};
+
+/// The provider that Codex is given in its arguments.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Provider {
+    /// One of ours in the place of `openai`, with a key from there.
+    Ours(Key),
+    /// The user's own, by name, with the gateway's address.
+    Users(String),
+}
+
+/// Where Codex has its key from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Key {
+    /// A variable.
+    Variable(&'static str),
+    /// Its own login.
+    Login,
+}
+
+/// What the arguments say.
+#[derive(Debug, Default)]
+struct Said<'a> {
+    provider: Option<&'a str>,
+    profile: Option<&'a str>,
+    is_local: bool,
+}
+
+pub(super) fn find(arguments: &[&str], place: Place<'_>) -> Result<Client, String> {
+    let said = said(arguments);
+    if said.is_local {
+        return Err(past("with --oss it asks a model of this machine"));
+    }
+    let home = place.home("CODEX_HOME", ".codex");
+    let table = |name: &str| {
+        let text = (place.read)(&home.as_deref()?.join(name))?;
+        text.parse::<toml::Table>().ok()
+    };
+    let config = table("config.toml").unwrap_or_default();
+    let profile = said.profile.and_then(|name| {
+        let own = || table(&format!("{name}.config.toml"));
+        config.get("profiles").and_then(|all| all.get(name)?.as_table().cloned()).or_else(own)
+    });
+    let settings = [profile.as_ref(), Some(&config)];
+    let text = |key: &str| settings.into_iter().flatten().find_map(|one| one.get(key)?.as_str());
+    match said.provider.or_else(|| text("model_provider")).unwrap_or("openai") {
+        "openai" => {
+            let key = key(home.as_deref(), place)?;
+            let upstreams = named("openai_base_url", text("openai_base_url"))?;
+            Ok(Client { upstreams, needs: Needs::Codex(Provider::Ours(key)) })
+        }
+        name => {
+            let provider = config.get("model_providers").and_then(|all| all.get(name));
+            let url = provider.and_then(|one| one.get("base_url")?.as_str());
+            if url.is_none() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
+            {
+                return Err(past(&format!(
+                    "its provider `{name}` has no base_url in config.toml that arguments could \
+                     replace"
+                )));
+            }
+            let upstreams = named(&format!("model_providers.{name}.base_url"), url)?;
+            Ok(Client { upstreams, needs: Needs::Codex(Provider::Users(name.to_owned())) })
+        }
+    }
+}
+
+impl Provider {
+    pub(super) fn arguments(&self, url: &str) -> Vec<OsString> {
+        let set = match self {
+            Self::Ours(key) => {
+                let key = match key {
+                    Key::Variable(name) => format!("env_key=\"{name}\""),
+                    Key::Login => "requires_openai_auth=true".to_owned(),
+                };
+                vec![
+                    "model_provider=\"softland\"".to_owned(),
+                    format!(
+                        "model_providers.softland={{name=\"softland\",base_url=\"{url}/v1\",{key}}}"
+                    ),
+                ]
+            }
+            Self::Users(name) => vec![
+                format!("model_providers.{name}.base_url=\"{url}/v1\""),
+                format!("model_providers.{name}.supports_websockets=false"),
+            ],
+        };
+        set.into_iter().flat_map(|one| ["-c".into(), one.into()]).collect()
+    }
+}
+
+fn said<'a>(arguments: &[&'a str]) -> Said<'a> {
+    let mut said = Said::default();
+    for (at, argument) in arguments.iter().enumerate() {
+        let (flag, given) = match argument.split_once('=').filter(|_| argument.starts_with("--")) {
+            Some((flag, given)) => (flag, Some(given)),
+            None => (*argument, arguments.get(at + 1).copied()),
+        };
+        match (flag, given) {
+            ("--", _) => break,
+            ("--oss" | "--local-provider", _) => said.is_local = true,
+            ("-p" | "--profile", Some(name)) => said.profile = Some(name),
+            ("-c" | "--config", Some(set)) => {
+                let (key, value) = set.split_once('=').unwrap_or((set, ""));
+                if key.trim() == "model_provider" {
+                    said.provider = Some(value.trim().trim_matches(['"', '\'']));
+                }
+            }
+            _ => {}
+        }
+    }
+    said
+}
+
+/// The address that a setting names.
+fn named(setting: &str, url: Option<&str>) -> Result<Vec<(&'static str, BaseUrl)>, String> {
+    let Some(url) = url else { return Ok(Vec::new()) };
+    let parsed = BaseUrl::parse(url);
+    let parsed = parsed.map_err(|problem| format!("Codex's setting {setting} {problem}"))?;
+    if !url.trim_end_matches('/').ends_with("/v1") {
+        return Err(past(&format!("the address in its setting {setting} does not end with /v1")));
+    }
+    Ok(vec![("openai", parsed)])
+}
+
+/// The key that Codex would use by itself. It does not read `OPENAI_API_KEY`; that is taken where
+/// there is no login.
+fn key(home: Option<&Path>, place: Place<'_>) -> Result<Key, String> {
+    if place.set("CODEX_API_KEY").is_some() {
+        return Ok(Key::Variable("CODEX_API_KEY"));
+    }
+    let login = home.and_then(|home| (place.read)(&home.join("auth.json")));
+    let login = login.and_then(|text| serde_json::from_str::<Value>(&text).ok());
+    let there = |key: &str| login.as_ref().and_then(|l| l.get(key)).is_some_and(|v| !v.is_null());
+    if there("OPENAI_API_KEY") {
+        return Ok(Key::Login);
+    }
+    if there("tokens") {
+        return Err(past(
+            "it is logged in with ChatGPT, whose requests go to chatgpt.com with a login that \
+             api.openai.com does not take",
+        ) + "; set CODEX_API_KEY to use a key for once, which is billed by its own account");
+    }
+    Ok(match place.set("OPENAI_API_KEY") {
+        Some(_) => Key::Variable("OPENAI_API_KEY"),
+        None => Key::Login,
+    })
+}
+
+fn past(why: &str) -> String {
+    format!("Codex's requests would not come by, and nothing would be governed: {why}")
+}

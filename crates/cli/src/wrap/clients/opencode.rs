@@ -1,0 +1,90 @@
+//! opencode. The addresses of its providers are in its config; `OPENCODE_CONFIG_CONTENT` holds a
+//! config that goes before all files. Read and tried with 1.18.33, 2026-11-22. Providers that the
+//! user has made up are not touched.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use super::{Client, Needs, Place};
+
+const VARIABLE: &str = "OPENCODE_CONFIG_CONTENT";
+/// Its providers, which are our upstreams, with the variables that name those.
+const PROVIDERS: [(&str, &str); 2] =
+    [("anthropic", "ANTHROPIC_BASE_URL"), ("openai", "OPENAI_BASE_URL")];
+
+pub(super) fn find(place: Place<'_>) -> Result<Client, String> {
+    let config = match place.set(VARIABLE) {
+        Some(text) => {
+            serde_json::from_str(&text).ok().filter(Value::is_object).ok_or_else(|| {
+                format!("the variable {VARIABLE} holds no JSON object without comments to add to")
+            })?
+        }
+        None => json!({}),
+    };
+    for (provider, variable) in PROVIDERS {
+        if place.set(variable).is_some() {
+            continue;
+        }
+        let files = files(place).into_iter().filter(|(_, text)| names(text, provider));
+        let files = files.map(|(path, _)| format!("`{}`", path.display()));
+        let own = config_names(&config, provider).then(|| format!("the variable {VARIABLE}"));
+        if let Some(place) = own.into_iter().chain(files).next() {
+            return Err(format!(
+                "{place} has a baseURL for opencode's provider `{provider}`, before which wrap's \
+                 address would go, so that the key would be sent to another; set {variable} to it"
+            ));
+        }
+    }
+    Ok(Client { upstreams: Vec::new(), needs: Needs::Opencode(config) })
+}
+
+/// The variable with the config and the gateway's address in it.
+pub(super) fn variable(config: &Value, url: &str) -> (String, String) {
+    let mut config = config.clone();
+    for (provider, _) in PROVIDERS {
+        let base_url = Value::String(format!("{url}/v1"));
+        set(&mut config, &["provider", provider, "options", "baseURL"], base_url);
+    }
+    (VARIABLE.to_owned(), config.to_string())
+}
+
+/// Sets a value below an object; what is in the way and no object is replaced.
+fn set(config: &mut Value, path: &[&str], value: Value) {
+    let Some((key, rest)) = path.split_first() else {
+        *config = value;
+        return;
+    };
+    if !config.is_object() {
+        *config = Value::Object(Map::new());
+    }
+    if let Value::Object(fields) = config {
+        set(fields.entry(*key).or_insert(Value::Null), rest, value);
+    }
+}
+
+fn config_names(config: &Value, provider: &str) -> bool {
+    config.pointer(&format!("/provider/{provider}/options/baseURL")).is_some()
+}
+
+/// Whether a file has an address for a provider; one that is not plain JSON is only searched.
+fn names(text: &str, provider: &str) -> bool {
+    match serde_json::from_str(text) {
+        Ok(config) => config_names(&config, provider),
+        Err(_) => text.contains("baseURL") && text.contains(&format!("\"{provider}\"")),
+    }
+}
+
+/// The files of its config that are there.
+fn files(place: Place<'_>) -> Vec<(PathBuf, String)> {
+    let global = place.home("XDG_CONFIG_HOME", ".config").map(|home| home.join("opencode"));
+    let home = place.set("HOME").map(|home| Path::new(&home).join(".opencode"));
+    let own = place.set("OPENCODE_CONFIG_DIR").map(PathBuf::from);
+    let here = place.folder.ancestors().flat_map(|at| [at.to_owned(), at.join(".opencode")]);
+    let folders = global.into_iter().chain(home).chain(own).chain(here);
+    let names = ["config.json", "opencode.json", "opencode.jsonc"];
+    let files = folders.flat_map(|folder| names.map(|name| folder.join(name)));
+    let one = place.set("OPENCODE_CONFIG").map(PathBuf::from);
+    let there = one.into_iter().chain(files);
+    there.filter_map(|path| (place.read)(&path).map(|text| (path, text))).collect()
+}
