@@ -60,7 +60,7 @@ impl Learned {
         let lessons = models.entry(model.to_owned()).or_default();
         let before = lessons.limit;
         let mut lesson = before.unwrap_or(LimitLesson { completion: false, most: u64::MAX });
-        if !lesson.completion && error.contains("Use 'max_completion_tokens'") {
+        if error.contains("Use 'max_completion_tokens'") {
             lesson.completion = true;
         } else if ["max_tokens", "max_completion_tokens", "max_output_tokens"]
             .iter()

@@ -492,7 +492,7 @@ impl Exchange {
         if self.role == Role::Gateway && next == Next::Pass {
             plan::tell_taken_out(&finished.calls, &admissions, out);
         }
-        let show = self.show(class, &next);
+        let show = self.show(&reply, class, &next);
         // The engine shows its own calls as they come, whatever becomes of them.
         let all = self.role == Role::Engine && show == Show::All;
         let admissions = if all { Vec::new() } else { admissions };
@@ -505,7 +505,7 @@ impl Exchange {
     }
 
     /// What of the held part of a response the client gets.
-    fn show(&self, class: Class, next: &Next) -> Show {
+    fn show(&self, reply: &Reply, class: Class, next: &Next) -> Show {
         match next {
             Next::Pass => Show::All,
             Next::End { local: true, .. } => Show::Nothing,
@@ -515,6 +515,13 @@ impl Exchange {
             }
             Next::End { .. } if self.ladder.landing().is_some() => Show::Answer,
             Next::End { .. } if self.tail.is_empty() => Show::All,
+            // A call that goes back: its thinking goes with it, and the tail is kept for it. Of a
+            // turn that was cut clients leave the call out.
+            Next::End { .. }
+                if class == Class::Answer && reply.whole && self.role == Role::Gateway =>
+            {
+                Show::All
+            }
             Next::End { .. } if class == Class::Answer => Show::Answer,
             Next::End { .. } => Show::Text,
             Next::Send { tail: Tail::Continue | Tail::Resume, .. } => Show::Text,

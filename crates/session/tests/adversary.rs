@@ -124,10 +124,12 @@ const MUST_MEET: &[&str] = &[
 regressions! {
     ADVERSARY,
     answer_behind_a_call_behind_a_nudge,
+    answer_tool_behind_a_nudge,
     batch_none_behind_a_nudge,
     blank_text_of_a_claude,
     call_shown_before_a_nudged_request_is_cut,
     chunks_behind_a_nudge_that_leads_to_calls,
+    cut_answer_tool_behind_a_nudge,
     cut_call_before_a_compaction,
     details_of_two_responses,
     error_before_the_end,

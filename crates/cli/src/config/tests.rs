@@ -34,6 +34,7 @@ turns_limit = 9
 [[route]]
 model = "claude-*"
 [shape.tags]
+tags = ["use_tool"]
 [ledger]
 [log]
 [shared]

@@ -161,6 +161,7 @@ impl Record {
                 let fields = Intervened { because, intervention: word, observed, text };
                 self.tell(opening, run, "intervention", &fields);
             }
+            Event::Shaped(note) => tracing::info!(id = %opening.target.id, %note, "shaped"),
             _ => {}
         }
         to_response

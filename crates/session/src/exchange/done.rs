@@ -201,8 +201,10 @@ fn kept_tail(exchange: &Exchange, reply: &Reply, done: &Done) -> Option<(Digest,
     if exchange.role != Role::Gateway || tail.is_empty() {
         return None;
     }
-    // An end that came behind a call which had passed: what stood before it was shown with it.
-    let passed = exchange.ladder.landing().is_none() && exchange.relay.is_live();
+    // An end that came behind a call which had passed, or in the answer tool's: what stood before it
+    // was shown with it.
+    let answers = first.admission == Admission::Answer && reply.whole;
+    let passed = exchange.ladder.landing().is_none() && (answers || exchange.relay.is_live());
     if done.ended.is_some() && !passed {
         return None;
     }
