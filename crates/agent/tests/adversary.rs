@@ -46,20 +46,21 @@ use softland_session::wire;
 use softland_sim::{Config, Scenario};
 use watch::Watching;
 
-const ADVERSARY: Adversary = Adversary { generate, drive, must_meet: MUST_MEET };
+const ADVERSARY: Adversary =
+    Adversary { generate, drive, must_meet: &[OF_EVERY_API, OF_ANTHROPIC] };
 
 /// The same hostile model behind Chat Completions, in all its dialects.
 const CHAT: Adversary = Adversary {
     generate: |seed| hostile::posing(wire::Api::Chat, generate(seed), seed),
     drive,
-    must_meet: OF_EVERY_API,
+    must_meet: &[OF_EVERY_API],
 };
 
 /// The same behind Responses.
 const RESPONSES: Adversary = Adversary {
     generate: |seed| hostile::posing(wire::Api::Responses, generate(seed), seed),
     drive,
-    must_meet: OF_EVERY_API,
+    must_meet: &[OF_EVERY_API],
 };
 
 /// What at least 1 % of the cases of every API meet.
@@ -88,34 +89,8 @@ const OF_EVERY_API: &[&str] = &[
     "model unlisted",
 ];
 
-/// What at least 1 % of the cases of Anthropic's API meet.
-const MUST_MEET: &[&str] = &[
-    "rung ask",
-    "rung refuse",
-    "rung none",
-    "rung respond",
-    "rung local_answer",
-    "reason time",
-    "signal empty",
-    "signal repeat",
-    "signal cycle",
-    "signal errors",
-    "signal sweep",
-    "signal truncated",
-    "outcome answered",
-    "outcome landed",
-    "outcome stopped",
-    "outcome failed",
-    "intervention nudge",
-    "intervention countdown",
-    "intervention warn",
-    "intervention note",
-    "intervention stop",
-    "way no block",
-    "way blank",
-    "way thinking",
-    "model unlisted",
-];
+/// What at least 1 % of the cases of Anthropic's API meet, too.
+const OF_ANTHROPIC: &[&str] = &["way no block", "way blank", "way thinking"];
 
 regressions! {
     ADVERSARY,

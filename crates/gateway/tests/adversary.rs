@@ -47,20 +47,20 @@ use softland_sim::{Fault, Part, Stop, Turn};
 /// Questions and reminders of a case at most.
 const ASKS: usize = 3;
 
-const ADVERSARY: Adversary = Adversary { generate, drive, must_meet: MUST_MEET };
+const ADVERSARY: Adversary = Adversary { generate, drive, must_meet: &[MUST_MEET] };
 
 /// The same models and clients on Chat Completions, in all its dialects.
 const CHAT: Adversary = Adversary {
     generate: |seed| posing(Api::Chat, CHAT_MODELS, seed),
     drive,
-    must_meet: MUST_MEET,
+    must_meet: &[MUST_MEET],
 };
 
 /// The same on Responses.
 const RESPONSES: Adversary = Adversary {
     generate: |seed| posing(Api::Responses, RESPONSES_MODELS, seed),
     drive,
-    must_meet: MUST_MEET,
+    must_meet: &[MUST_MEET],
 };
 
 /// Cases of each of these two where nobody says how many.

@@ -29,20 +29,21 @@ const REQUESTS: u64 = 40;
 /// Questions and reminders of a case at most.
 const ASKS: usize = 3;
 
-const ADVERSARY: Adversary = Adversary { generate, drive, must_meet: MUST_MEET };
+const ADVERSARY: Adversary =
+    Adversary { generate, drive, must_meet: &[OF_EVERY_API, OF_ANTHROPIC] };
 
 /// The same hostile model behind Chat Completions, in all its dialects.
 const CHAT: Adversary = Adversary {
     generate: |seed| hostile::posing(Api::Chat, generate(seed), seed),
     drive,
-    must_meet: OF_EVERY_API,
+    must_meet: &[OF_EVERY_API],
 };
 
 /// The same behind Responses.
 const RESPONSES: Adversary = Adversary {
     generate: |seed| hostile::posing(Api::Responses, generate(seed), seed),
     drive,
-    must_meet: OF_EVERY_API,
+    must_meet: &[OF_EVERY_API],
 };
 
 /// What at least 1 % of the cases of every API meet.
@@ -81,45 +82,8 @@ const OF_EVERY_API: &[&str] = &[
     "model unlisted",
 ];
 
-/// What at least 1 % of the cases of Anthropic's API meet.
-const MUST_MEET: &[&str] = &[
-    "rung ask",
-    "rung refuse",
-    "rung none",
-    "rung respond",
-    "rung local_answer",
-    "signal empty",
-    "signal trivial",
-    "signal stale",
-    "signal repeat",
-    "signal cycle",
-    "signal errors",
-    "signal sweep",
-    "reason time",
-    "reason tokens",
-    "reason cost",
-    "way no block",
-    "way blank",
-    "way thinking",
-    "outcome answered",
-    "outcome landed",
-    "outcome stopped",
-    "outcome failed",
-    "resent",
-    "went on",
-    "forked",
-    "rewound",
-    "compacted",
-    "cleared",
-    "reordered",
-    "expired",
-    "emptied",
-    "prefix kept",
-    "prefix kept but for its writing",
-    "tail kept",
-    "behind a tail",
-    "model unlisted",
-];
+/// What at least 1 % of the cases of Anthropic's API meet, too.
+const OF_ANTHROPIC: &[&str] = &["way no block", "way blank", "way thinking", "reordered"];
 
 regressions! {
     ADVERSARY,

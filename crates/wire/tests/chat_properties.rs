@@ -6,6 +6,10 @@
     reason = "in a test, a failed step is a failed test"
 )]
 
+#[path = "support/bytes.rs"]
+mod bytes;
+
+use bytes::{mixed, spoiled};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use softland_wire::chat::{
@@ -79,28 +83,6 @@ const TAIL: &[&str] = &[
     r#","parallel_tool_calls":false,"n":2,"user":"u" "#,
     r#","messages":[]"#,
 ];
-
-/// Pieces of `parts`, joined by `between`.
-fn mixed(parts: &'static [&'static str], between: &'static str) -> impl Strategy<Value = Vec<u8>> {
-    let pieces = prop::collection::vec(prop::sample::select(parts), 0..12);
-    pieces.prop_map(move |pieces| pieces.join(between).into_bytes())
-}
-
-/// With one byte spoiled or the end cut off, in some cases.
-fn spoiled(bytes: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
-    let spoil = prop::option::weighted(0.3, (any::<prop::sample::Index>(), any::<u8>()));
-    let cut = prop::option::weighted(0.2, any::<prop::sample::Index>());
-    (bytes, spoil, cut).prop_map(|(mut bytes, spoil, cut)| {
-        if let (Some((at, byte)), false) = (spoil, bytes.is_empty()) {
-            let at = at.index(bytes.len());
-            bytes[at] = byte;
-        }
-        if let Some(at) = cut {
-            bytes.truncate(at.index(bytes.len() + 1));
-        }
-        bytes
-    })
-}
 
 fn request() -> impl Strategy<Value = Vec<u8>> {
     (mixed(MESSAGES, ","), mixed(TAIL, "")).prop_map(|(messages, tail)| {

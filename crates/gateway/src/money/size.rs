@@ -7,9 +7,10 @@
 //! page on PDF support, by which each page is given both as an image and as its text, the latter
 //! typically 1,500 to 3,000 tokens. 4,784 tokens as the most of an image (2,576 pixels at its long
 //! edge; 1,568 with models before Opus 4.7) are third parties' reading of the first page; a
-//! public measurement of 12 megapixels on Opus 5.5 came to 4,005. OpenAI's page on images counts
-//! tiles or patches, by model; the most tokens of any is gpt-4o-mini's, 2,833 and 5,667 for each of
-//! at most eight tiles, whatever the image's size.
+//! public measurement of 12 megapixels on Opus 5.5 came to 4,005. OpenAI scales an
+//! image to fit 2,048 pixels, its short side to 768, and counts tiles of 512 or patches: at most eight
+//! tiles. Its dearest tiles are gpt-4o-mini's: measured publicly, 5,667 tokens each beside 2,833
+//! (community.openai.com/t/1262691); models that count patches stay far below.
 
 mod pdf;
 
