@@ -21,10 +21,11 @@ use bytes::Bytes;
 use http::Response;
 use http::request::Parts;
 use softland_session::wire::Api;
-use softland_session::wire::request::Request;
+use softland_session::wire::request::{Request, RequestError};
 use tokio::sync::Notify;
 
 use crate::body::Body;
+use crate::errors::Refusal;
 use crate::gate::Gate;
 use crate::pass;
 use crate::route::Target;
@@ -59,8 +60,9 @@ pub(crate) async fn turn(asked: Asked) -> Response<Body> {
 
 async fn make(asked: Arc<Asked>) -> Response<Body> {
     let body = asked.body.clone();
-    let Ok(request) = Request::of(asked.api, &body) else {
-        return unread(&asked).await;
+    let request = match Request::of(asked.api, &body) {
+        Ok(request) => request,
+        Err(error) => return unread(&asked, &error).await,
     };
     let joined = history::joined(&asked, &request).await;
     let (whole, chain) = joined.map_or((body.clone(), None), |(whole, chain)| (whole, Some(chain)));
@@ -84,12 +86,15 @@ async fn make(asked: Arc<Asked>) -> Response<Body> {
 
 /// What is no request of Anthropic's API is refused by it. OpenAI may serve one that has neither
 /// model nor input: a stored prompt names them.
-async fn unread(asked: &Asked) -> Response<Body> {
+async fn unread(asked: &Asked, error: &RequestError) -> Response<Body> {
     let Asked { gate, target, parts, body, .. } = asked;
     let unmetered = asked.api != Api::Anthropic;
     let unmetered = match unmetered.then(|| pass::unmetered(target, parts)).transpose() {
         Ok(unmetered) => unmetered == Some(true),
-        Err(refusal) => return refusal.response(),
+        Err(refusal) => {
+            let message = format!("{error}; {}", refusal.message);
+            return Refusal { message, ..refusal }.response();
+        }
     };
     let response = pass::whole(gate, target, parts.clone(), body.clone()).await;
     if unmetered { pass::as_unmetered(response) } else { response }

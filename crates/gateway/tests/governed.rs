@@ -200,6 +200,8 @@ async fn what_is_no_single_answer_passes_unmetered_or_not_at_all() {
         let got = client.post(&gateway).await;
         assert_eq!((got.status(), got.header("x-should-retry")), (400, Some("false")));
         assert!(got.text().contains("allow_unmetered"), "{}", got.text());
+        let unread = client.body["prompt"].is_object();
+        assert_eq!(got.text().contains("has no `model`"), unread, "{}", got.text());
         assert_eq!(provider.count(), 1);
     }
 }
