@@ -1,5 +1,5 @@
-//! What is counted: reading a stream, relaying it through an exchange, beginning an exchange on a
-//! short and a longer history, and putting lines into a body.
+//! What is counted: reading a stream, relaying one of each API through an exchange, beginning an
+//! exchange on a short and a longer history, and putting lines into a body.
 
 use std::hint::black_box;
 use std::mem;
@@ -8,7 +8,7 @@ use softland_bench_texts::answers;
 use softland_bench_texts::requests::{self, Kind, LONG_MODEL, Wire};
 use softland_session::core::Role;
 use softland_session::core::policy::Policy;
-use softland_session::wire::Splice;
+use softland_session::wire::{Api, Splice};
 use softland_session::wire::sse::{DEFAULT_LIMIT, Decoder};
 use softland_session::{Context, Exchange, Out, Step};
 
@@ -16,13 +16,17 @@ use softland_session::{Context, Exchange, Out, Step};
 pub(crate) const MOST: usize = 16;
 /// Bytes of a piece of a stream: what one TCP segment over Ethernet carries.
 const PIECE: usize = 1460;
+/// The model of the requests on OpenAI's protocols.
+const OPENAI_MODEL: &str = "gpt-5-mini";
 /// Turns of a history of about 100 KB.
 const TURNS: usize = 40;
 
 /// The paths by name, each with what it does.
-pub(crate) const PATHS: [(&str, &str); 5] = [
+pub(crate) const PATHS: [(&str, &str); 7] = [
     ("sse", "68 events of 15 KB cut into frames"),
     ("relay", "the same through an exchange to the client, to the end of the turn"),
+    ("relay-chat", "as many events of Chat Completions"),
+    ("relay-responses", "as many events of Responses"),
     ("begin-short", "a history of 1.5 KB, from its bytes to the body that goes upstream"),
     ("begin-long", "the same for 100 KB, 40 turns"),
     ("splice", "100 lines put into a body of 100 KB"),
@@ -35,8 +39,10 @@ pub(crate) fn run(name: &str, times: usize) -> Result<(), String> {
     }
     match name {
         "sse" => sse(times),
-        "relay" => relay(times),
-        "begin-short" => begin(times, short(), 4),
+        "relay" => relay(times, Wire::Messages),
+        "relay-chat" => relay(times, Wire::Chat),
+        "relay-responses" => relay(times, Wire::Responses),
+        "begin-short" => begin(times, requests::body(Wire::Messages, Kind::Short), 4),
         "begin-long" => begin(times, requests::history(TURNS), 60),
         "splice" => splice(times),
         _ => Err(format!("no path {name}")),
@@ -44,7 +50,7 @@ pub(crate) fn run(name: &str, times: usize) -> Result<(), String> {
 }
 
 fn sse(times: usize) -> Result<(), String> {
-    let stream = stream();
+    let stream = stream(Wire::Messages);
     for _ in 0..times {
         let (mut decoder, mut frames) = (Decoder::new(DEFAULT_LIMIT), 0);
         for piece in stream.chunks(PIECE) {
@@ -59,11 +65,11 @@ fn sse(times: usize) -> Result<(), String> {
     Ok(())
 }
 
-fn relay(times: usize) -> Result<(), String> {
-    let stream = stream();
+fn relay(times: usize, wire: Wire) -> Result<(), String> {
+    let stream = stream(wire);
     let mut begun = Vec::new();
     for _ in 0..MOST {
-        let (mut exchange, _) = exchange(short_stream(), 4)?;
+        let (mut exchange, _) = exchange(wire, requests::body(wire, Kind::ShortStream), 4)?;
         let Step::Send(_) = exchange.step() else { return Err("nothing was sent".to_owned()) };
         begun.push(exchange);
     }
@@ -89,7 +95,7 @@ fn begin(times: usize, body: Vec<u8>, limit: u64) -> Result<(), String> {
     let length = body.len();
     let mut bodies = vec![body; MOST];
     for body in bodies.drain(MOST - times..) {
-        let (mut exchange, _out) = exchange(body, limit)?;
+        let (mut exchange, _out) = exchange(Wire::Messages, body, limit)?;
         match exchange.step() {
             Step::Send(body) if body.len() > length => drop(black_box(body)),
             Step::Send(_) => return Err("no line was put in".to_owned()),
@@ -115,24 +121,25 @@ fn splice(times: usize) -> Result<(), String> {
 }
 
 /// An exchange under limits, begun, with what it put out.
-fn exchange(body: Vec<u8>, limit: u64) -> Result<(Exchange, Out), String> {
+fn exchange(wire: Wire, body: Vec<u8>, limit: u64) -> Result<(Exchange, Out), String> {
     let policy = Policy { tool_calls_limit: Some(limit), ..Policy::default() };
-    let context = Context::new(Role::Gateway, policy, Some("anthropic"), LONG_MODEL);
+    let (api, vendor, model) = match wire {
+        Wire::Messages => (Api::Anthropic, "anthropic", LONG_MODEL),
+        Wire::Chat => (Api::Chat, "openai", OPENAI_MODEL),
+        Wire::Responses => (Api::Responses, "openai", OPENAI_MODEL),
+    };
+    let context = Context { api, ..Context::new(Role::Gateway, policy, Some(vendor), model) };
     let mut out = Out::default();
     let exchange = Exchange::begin(body, context, &mut out).map_err(|error| error.to_string())?;
     Ok((exchange, out))
 }
 
-fn stream() -> Vec<u8> {
-    answers::message_events(false, 0).concat()
-}
-
-fn short() -> Vec<u8> {
-    requests::body(Wire::Messages, Kind::Short)
-}
-
-fn short_stream() -> Vec<u8> {
-    requests::body(Wire::Messages, Kind::ShortStream)
+fn stream(wire: Wire) -> Vec<u8> {
+    match wire {
+        Wire::Messages => answers::message_events(false, 0).concat(),
+        Wire::Chat => answers::completion_events(false, 0).concat(),
+        Wire::Responses => answers::response_events(false, 0).concat(),
+    }
 }
 
 fn is(found: usize, expected: usize) -> Result<(), String> {

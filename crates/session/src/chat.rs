@@ -42,6 +42,8 @@ pub(crate) struct Chat {
     responses: u32,
     /// The index that the vendor gives its first call: 0, or 1.
     origin: Option<u32>,
+    /// Whether an index came that is another than the call's place behind the first.
+    irregular: bool,
     /// Under which index the client knows the calls of the response under way.
     shown: BTreeMap<u32, u32>,
     calls: u32,
@@ -68,6 +70,7 @@ impl Chat {
             head: None,
             responses: 0,
             origin: None,
+            irregular: false,
             shown: BTreeMap::new(),
             calls: 0,
             details: 0,
@@ -112,6 +115,16 @@ impl Chat {
         read.aside = matches!(read.parts, Parts::None) && self.responses <= 1;
         read.hidden = self.hides_usage && chunk.choices.is_empty() && chunk.usage.is_some();
         read
+    }
+
+    /// Whether a piece names another index than that of its place behind the first call.
+    fn is_irregular(&self, chunk: &Chunk<'_>) -> bool {
+        let origin = self.origin.unwrap_or(0);
+        let pieces = chunk.choices.iter().flat_map(|choice| &choice.delta.tool_calls);
+        let own = |place: &Option<usize>| Some(origin.saturating_add((*place)?.try_into().ok()?));
+        pieces
+            .zip(self.placer.placed())
+            .any(|(piece, place)| piece.index.is_some() && piece.index != own(place))
     }
 
     fn parts<'f>(&self, delta: &softland_wire::chat::Delta<'f>, parts: &mut Vec<Part<'f>>) {
@@ -233,6 +246,7 @@ impl Framing for Chat {
         if let Some(piece) = calls {
             self.origin = self.origin.or_else(|| piece.index.filter(|_| self.responses <= 1));
             self.placer.push(&event).map_err(too_much)?;
+            self.irregular |= self.is_irregular(chunk);
         }
         let placed = calls.is_some();
         let mut read = self.read_chunk(chunk);
@@ -319,16 +333,24 @@ impl Framing for Chat {
     }
 
     fn write_event(&mut self, raw: &[u8], parts: &[Placed<'_, '_>], out: &mut Vec<u8>) {
+        let first = self.responses <= 1;
+        let origin = self.origin.unwrap_or(0);
         let mut indexes = Vec::new();
-        let mut before_text = "";
+        let (mut before_text, mut moved) = ("", self.irregular);
         for placed in parts {
             match placed.part.key {
                 TEXT | REFUSAL => before_text = self.take_gap(),
                 REASONING => {}
-                call => indexes.push(self.index_of(call)),
+                call => {
+                    let own = self.index_of(call);
+                    moved |= own != origin.saturating_add(call.saturating_sub(CALLS));
+                    indexes.push(own);
+                }
             }
         }
-        let first = self.responses <= 1;
+        if first && before_text.is_empty() && (indexes.is_empty() || !moved) {
+            return out.extend_from_slice(raw);
+        }
         let head = self.head();
         let mut rewrite = Rewrite { before_text, ..Rewrite::default() };
         if !first {
