@@ -83,6 +83,11 @@ impl Tags {
         self.0.iter().any(|known| known == name)
     }
 
+    /// Whether a name begins with this byte.
+    fn begin_with(&self, byte: u8) -> bool {
+        self.0.iter().any(|known| known.as_bytes().first() == Some(&byte))
+    }
+
     fn begin(&self, prefix: &str) -> bool {
         self.0.iter().any(|known| known.starts_with(prefix))
     }

@@ -101,7 +101,8 @@ pub(super) fn judge(line: &str, whole: bool, tags: &Tags) -> Verdict {
     let bytes = bytes.get(..MAX_MARK).unwrap_or(bytes);
     let decorated = bytes.iter().take_while(|b| DECORATION.contains(b)).count();
     let bytes = bytes.get(decorated..).unwrap_or_default();
-    let lines = RESULT_LINES.iter().map(|(mark, _)| begins(mark.as_bytes(), bytes, whole));
+    let lines = RESULT_LINES.iter().filter(|(mark, _)| may_begin(mark, bytes));
+    let lines = lines.map(|(mark, _)| begins(mark.as_bytes(), bytes, whole));
     lines.fold(judge_tag(bytes, whole, tags), Verdict::or).behind(decorated)
 }
 
@@ -109,11 +110,18 @@ fn judge_tag(line: &[u8], whole: bool, tags: &Tags) -> Verdict {
     let Some(line) = line.strip_prefix(b"<") else {
         return Verdict::open(whole || !line.is_empty());
     };
-    let known = RESULT_TAGS.iter().map(|(name, _)| begins_tag(&[name], line, whole));
-    let made = tags.names().iter().flat_map(|name| {
+    let known = RESULT_TAGS.iter().filter(|(name, _)| may_begin(name, line));
+    let known = known.map(|(name, _)| begins_tag(&[name], line, whole));
+    let made = tags.names().iter().filter(|name| may_begin(name, line)).flat_map(|name| {
         RESULT_ENDINGS.iter().map(|ending| begins_tag(&[name.as_str(), ending], line, whole))
     });
     known.chain(made).fold(Verdict::No, Verdict::or).behind(1)
+}
+
+/// Whether the first byte of a line is a mark's; no mark begins with a gap. Most lines end here.
+fn may_begin(mark: &str, line: &[u8]) -> bool {
+    let (first, found) = (mark.as_bytes().first(), line.first());
+    found.is_none_or(|found| first.is_none_or(|first| found.eq_ignore_ascii_case(first)))
 }
 
 /// Whether `line` begins with a name, given in parts, and what ends a name.

@@ -166,7 +166,7 @@ impl Scanner {
 
     fn step(&mut self, view: View<'_>, tags: &Tags, end: bool) -> Step {
         match self.state {
-            State::Text => self.text(view),
+            State::Text => self.text(view, tags),
             State::Line { indent, fresh } => self.line(view, indent, fresh, end),
             State::Ticks { byte, start } => self.ticks(view, byte, start),
             State::Info { run, from } => self.info(view, run, from),
@@ -183,19 +183,26 @@ impl Scanner {
         Step::Go
     }
 
-    fn text(&mut self, view: View<'_>) -> Step {
+    fn text(&mut self, view: View<'_>, tags: &Tags) -> Step {
         let rest = view.bytes(self.pos);
-        let Some(found) = memchr2(b'\n', b'<', rest) else {
-            self.pos = view.end();
-            return Step::More;
-        };
-        let at = self.pos + found;
-        self.pos = at + 1;
-        self.go(if rest.get(found) == Some(&b'\n') {
-            State::Line { indent: 0, fresh: true }
-        } else {
-            State::Tag(Markup::new(at))
-        })
+        let mut from = 0;
+        while let Some(found) = memchr2(b'\n', b'<', rest.get(from..).unwrap_or_default()) {
+            // Of many in a row only the last has anything behind it.
+            let run = rest.get(from + found..).unwrap_or_default();
+            let many = run.iter().take_while(|byte| run.first() == Some(byte)).count();
+            let last = from + found + many - 1;
+            if run.first() == Some(&b'\n') {
+                self.pos += last + 1;
+                return self.go(State::Line { indent: 0, fresh: true });
+            }
+            from = last + 1;
+            if rest.get(from).is_none_or(|byte| tags.begin_with(*byte)) {
+                self.pos += from;
+                return self.go(State::Tag(Markup::new(self.pos - 1)));
+            }
+        }
+        self.pos = view.end();
+        Step::More
     }
 
     fn line(&mut self, view: View<'_>, indent: u8, fresh: bool, end: bool) -> Step {
