@@ -22,6 +22,7 @@ impl Tool for Stock {
             description: "How many pieces of an article are there".into(),
             input_schema: json!({"type": "object", "properties": {"article": {"type": "string"}}}),
             reads: true,
+            repeatable: true,
         }
     }
 

@@ -11,7 +11,7 @@ use std::path::Path;
 use softland_session::core::policy::{KEYS, KeyError, Policy, Value};
 
 use crate::tool::{ToolFormat, cut_line};
-use crate::tools::BUILT_IN;
+use crate::tools::BY_DEFAULT;
 use front_matter::Entry;
 use softland_session::core::nearest;
 
@@ -34,7 +34,7 @@ pub struct AgentFile {
     pub name: String,
     /// What it is for.
     pub description: String,
-    /// Its tools, in order, each one of [`BUILT_IN`].
+    /// Its tools, in order, each one of [`crate::tools::BUILT_IN`].
     pub tools: Vec<String>,
     /// `PROVIDER/MODEL`; `None` is `inherit`: whoever runs it decides.
     pub model: Option<String>,
@@ -239,7 +239,7 @@ fn parse(text: &str, report: &mut Report) -> Option<AgentFile> {
     Some(AgentFile {
         name: draft.name?,
         description: draft.description?,
-        tools: draft.tools.unwrap_or_else(|| BUILT_IN.map(str::to_owned).to_vec()),
+        tools: draft.tools.unwrap_or_else(|| BY_DEFAULT.map(str::to_owned).to_vec()),
         model: draft.model,
         model_line: draft.model_line,
         tool_format: draft.tool_format,

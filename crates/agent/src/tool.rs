@@ -41,6 +41,9 @@ pub struct ToolDef {
     pub input_schema: Value,
     /// The tool only reads: it changes nothing that a later call could see.
     pub reads: bool,
+    /// A call that was interrupted may be run again, since twice leaves what once would: for what
+    /// only reads, and for what says so of itself. All others are never run a second time.
+    pub repeatable: bool,
 }
 
 /// How a model calls tools.

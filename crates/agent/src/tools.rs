@@ -1,8 +1,7 @@
-//! The built-in tools: `read_file`, `list_dir`, `grep`, `glob`.
+//! The built-in tools over files: `read_file`, `grep`, `glob`, `list_dir`, `write_file`, `edit_file`.
 //!
-//! All of them only read, see nothing outside their [`Root`], give the same output for the same
-//! folder, and bound what they read and what they return. Writing, shells, HTTP and sub-agents
-//! are not here yet.
+//! They see and change nothing outside their [`Root`], and bound what they read and what they
+//! return. Those that read give the same output for the same folder.
 
 use std::sync::Arc;
 
@@ -11,7 +10,10 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::tool::{Tool, ToolContext, ToolDef, ToolOutput};
+use change::Files;
 
+mod change;
+mod edit_file;
 mod glob;
 mod grep;
 mod list_dir;
@@ -20,33 +22,70 @@ mod root;
 #[cfg(test)]
 mod tests;
 mod walk;
+mod write_file;
 
 pub use root::{Root, RootError};
 
 /// The built-in tools of this version, in the order in which models are told of them.
-pub const BUILT_IN: [&str; 4] = ["read_file", "grep", "glob", "list_dir"];
+pub const BUILT_IN: [&str; 6] =
+    ["read_file", "grep", "glob", "list_dir", "write_file", "edit_file"];
+
+/// Those that an agent file without `tools` has: all that only read files.
+pub const BY_DEFAULT: [&str; 4] = ["read_file", "grep", "glob", "list_dir"];
 
 /// Built-in tools that a later version brings: known names, refused by name.
-pub const LATER: [&str; 5] = ["write_file", "edit_file", "shell", "http_get", "agent"];
+pub const LATER: [&str; 3] = ["shell", "http_get", "agent"];
 
-/// The built-in tool `name`, seeing `root`; `None` where [`BUILT_IN`] does not name it.
+/// What the tools of one run work with: they share what they have seen. Another run needs means
+/// of its own.
+#[derive(Clone)]
+pub struct Means {
+    files: Files,
+}
+
+impl Means {
+    /// Tools that see the files under `root`, of which they have read none yet.
+    #[must_use]
+    pub fn new(root: Root) -> Self {
+        Self { files: Files::new(root) }
+    }
+}
+
+/// The built-in tool `name`; `None` where [`BUILT_IN`] does not name it.
 #[must_use]
-pub fn built_in(name: &str, root: &Root) -> Option<Arc<dyn Tool>> {
-    let root = root.clone();
+pub fn built_in(name: &str, means: &Means) -> Option<Arc<dyn Tool>> {
+    let files = &means.files;
     Some(match name {
-        "read_file" => Arc::new(FileTool { root, def: read_file::def, run: read_file::run }),
-        "grep" => Arc::new(FileTool { root, def: grep::def, run: grep::run }),
-        "glob" => Arc::new(FileTool { root, def: glob::def, run: glob::run }),
-        "list_dir" => Arc::new(FileTool { root, def: list_dir::def, run: list_dir::run }),
+        "read_file" => over(files, read_file::def, read_file::run),
+        "grep" => {
+            over(files, grep::def, |files, args, cancel| grep::run(&files.root, args, cancel))
+        }
+        "glob" => {
+            over(files, glob::def, |files, args, cancel| glob::run(&files.root, args, cancel))
+        }
+        "list_dir" => over(files, list_dir::def, |files, args, cancel| {
+            list_dir::run(&files.root, args, cancel)
+        }),
+        "write_file" => over(files, write_file::def, write_file::run),
+        "edit_file" => over(files, edit_file::def, edit_file::run),
         _ => return None,
     })
 }
 
+fn over<T>(files: &Files, def: fn() -> ToolDef, run: Run<T>) -> Arc<dyn Tool>
+where
+    T: for<'de> Deserialize<'de> + Send + 'static,
+{
+    Arc::new(FileTool { files: files.clone(), def, run })
+}
+
+type Run<T> = fn(&Files, T, &CancellationToken) -> Result<String, String>;
+
 /// A tool whose work is blocking file access under a root.
 struct FileTool<T> {
-    root: Root,
+    files: Files,
     def: fn() -> ToolDef,
-    run: fn(&Root, T, &CancellationToken) -> Result<String, String>,
+    run: Run<T>,
 }
 
 #[async_trait::async_trait]
@@ -63,9 +102,9 @@ where
             Ok(args) => args,
             Err(error) => return ToolOutput::error(format!("arguments do not fit: {error}")),
         };
-        let (root, cancel, run) = (self.root.clone(), cx.cancel.clone(), self.run);
+        let (files, cancel, run) = (self.files.clone(), cx.cancel.clone(), self.run);
         // The blocking thread is not ended by a timeout; it watches the token between files.
-        let work = tokio::task::spawn_blocking(move || run(&root, args, &cancel));
+        let work = tokio::task::spawn_blocking(move || run(&files, args, &cancel));
         match work.await {
             Ok(Ok(content)) => ToolOutput::ok(content),
             Ok(Err(message)) => ToolOutput::error(message),

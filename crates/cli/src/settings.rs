@@ -7,7 +7,7 @@ use std::sync::Arc;
 use softland_agent::core::policy::Policy;
 use softland_agent::http::provider::{Api, Given, Target, resolve};
 use softland_agent::http::{HttpTransport, Timeouts, Transport};
-use softland_agent::tools::built_in;
+use softland_agent::tools::{Means, built_in};
 use softland_agent::{Agent, AgentFile, Options, Root, ToolSet};
 
 use crate::args::RunArgs;
@@ -122,8 +122,9 @@ fn way(args: &RunArgs, config: &Config, model: &str) -> Result<Way, Failure> {
 
 fn tools(file: &AgentFile, root: &Path) -> Result<ToolSet, Failure> {
     let root = Root::open(root).map_err(|error| Failure::usage(format!("--root: {error}")))?;
+    let means = Means::new(root);
     let mut tools = ToolSet::new();
-    for tool in file.tools.iter().filter_map(|name| built_in(name, &root)) {
+    for tool in file.tools.iter().filter_map(|name| built_in(name, &means)) {
         tools.add(tool).map_err(|error| Failure::usage(error.to_string()))?;
     }
     Ok(tools)

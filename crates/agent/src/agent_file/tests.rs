@@ -207,10 +207,10 @@ fn what_later_versions_bring_is_refused_by_name() {
         check(&with(
             "tools: grep, shell, mcp__x__y, Bash(git log, git show), greb\ncommands: {}\ntool_format: xml"
         )),
-        "a.md:4: tools: `shell` comes with a later version; there are read_file, grep, glob, list_dir\n\
-         a.md:4: tools: `mcp__x__y`: MCP tools come with a later version; there are read_file, grep, glob, list_dir\n\
-         a.md:4: tools: `Bash(git log, git show)` (here `shell`) comes with a later version; there are read_file, grep, glob, list_dir\n\
-         a.md:4: tools: unknown tool `greb`; did you mean `grep`? There are read_file, grep, glob, list_dir\n\
+        "a.md:4: tools: `shell` comes with a later version; there are read_file, grep, glob, list_dir, write_file, edit_file\n\
+         a.md:4: tools: `mcp__x__y`: MCP tools come with a later version; there are read_file, grep, glob, list_dir, write_file, edit_file\n\
+         a.md:4: tools: `Bash(git log, git show)` (here `shell`) comes with a later version; there are read_file, grep, glob, list_dir, write_file, edit_file\n\
+         a.md:4: tools: unknown tool `greb`; did you mean `grep`? There are read_file, grep, glob, list_dir, write_file, edit_file\n\
          a.md:5: commands: comes with a later version\n\
          a.md:6: tool_format: must be native or tags, got \"xml\"",
     );
@@ -218,7 +218,7 @@ fn what_later_versions_bring_is_refused_by_name() {
 
 #[test]
 fn unknown_tools_name_the_one_that_was_meant() {
-    let there = "read_file, grep, glob, list_dir";
+    let there = "read_file, grep, glob, list_dir, write_file, edit_file";
     for (given, wanted) in [
         ("zzz", format!("unknown tool `zzz`; there are {there}")),
         ("grpe", format!("unknown tool `grpe`; did you mean `grep`? There are {there}")),
@@ -271,8 +271,8 @@ fn files_of_claude_code_are_read() {
 #[test]
 fn tools_may_be_none_or_all() {
     assert_eq!(parse_ok(&with("tools: []")).tools, [""; 0]);
-    assert_eq!(parse_ok(&with("tools:")).tools, BUILT_IN);
-    assert_eq!(parse_ok(&with("color: red")).tools, BUILT_IN);
+    assert_eq!(parse_ok(&with("tools:")).tools, BY_DEFAULT);
+    assert_eq!(parse_ok(&with("color: red")).tools, BY_DEFAULT);
     for bad in ["tools: ''", "tools: grep,,glob", "tools: 7", "tools: [7]", "tools: {grep: true}"] {
         let text = check(&with(bad));
         assert!(text.starts_with("a.md:4: tools: must be a list of tool names"), "{bad}: {text}");

@@ -248,6 +248,7 @@ impl UnderWay<'_> {
                 "required": ["answer"],
             }),
             reads: true,
+            repeatable: true,
         }));
         tools
     }

@@ -28,6 +28,7 @@ impl Tool for Probe {
                 "additionalProperties": false
             }),
             reads: true,
+            repeatable: true,
         }
     }
 

@@ -40,6 +40,7 @@ pub(super) fn def() -> ToolDef {
             "additionalProperties": false
         }),
         reads: true,
+        repeatable: true,
     }
 }
 

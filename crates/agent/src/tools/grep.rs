@@ -49,6 +49,7 @@ pub(super) fn def() -> ToolDef {
             "additionalProperties": false
         }),
         reads: true,
+        repeatable: true,
     }
 }
 
@@ -157,11 +158,8 @@ impl Search {
 
 /// A candidate as a bounded reader; `None` where it is not a regular file of allowed size.
 fn open(root: &Root, path: &Path) -> Option<impl Read + use<>> {
-    let metadata = root.dir().metadata(path).ok()?;
-    if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
-        return None;
-    }
-    Some(root.dir().open(path).ok()?.take(MAX_FILE_BYTES))
+    let file = root.open_file(&path.to_string_lossy(), path).ok()?;
+    Some(file.take(MAX_FILE_BYTES))
 }
 
 #[derive(Default)]

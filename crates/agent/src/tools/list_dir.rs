@@ -37,6 +37,7 @@ pub(super) fn def() -> ToolDef {
             "additionalProperties": false
         }),
         reads: true,
+        repeatable: true,
     }
 }
 

@@ -6,7 +6,8 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::root::{Root, shown};
+use super::change::Files;
+use super::root::shown;
 use crate::tool::{DEFAULT_OUTPUT_CAP, ToolDef};
 
 const DEFAULT_LIMIT: u64 = 2_000;
@@ -14,8 +15,6 @@ const DEFAULT_LIMIT: u64 = 2_000;
 const LINE_CHARS: usize = 2_000;
 /// Room for the last line, which says how to go on.
 const NOTE_ROOM: usize = 256;
-/// As git does: a file with a NUL in its first 8,000 bytes is not text.
-const SNIFFED: usize = 8_000;
 
 #[derive(Deserialize)]
 pub(super) struct Args {
@@ -43,22 +42,22 @@ pub(super) fn def() -> ToolDef {
             "additionalProperties": false
         }),
         reads: true,
+        repeatable: true,
     }
 }
 
-pub(super) fn run(root: &Root, args: Args, _cancel: &CancellationToken) -> Result<String, String> {
-    let bytes = root.read(&args.path)?;
-    if bytes.iter().take(SNIFFED).any(|byte| *byte == 0) {
-        return Err(format!(
-            "`{}` is a binary file ({} bytes): only text can be read",
-            shown(&args.path),
-            bytes.len()
-        ));
-    }
+pub(super) fn run(files: &Files, args: Args, _: &CancellationToken) -> Result<String, String> {
+    let reading = files.read_text(&args.path)?;
+    let shown = show(&reading.bytes, &args)?;
+    files.saw(reading);
+    Ok(shown)
+}
+
+fn show(bytes: &[u8], args: &Args) -> Result<String, String> {
     if bytes.is_empty() {
         return Ok("(the file is empty)".to_owned());
     }
-    let text = String::from_utf8_lossy(&bytes);
+    let text = String::from_utf8_lossy(bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let first = args.offset.unwrap_or(1);
     let total = text.lines().count() as u64;

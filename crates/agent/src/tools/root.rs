@@ -2,20 +2,26 @@
 //!
 //! Every open, listing and stat goes through one directory handle that cannot reach outside of
 //! it: `..`, absolute paths and symbolic links that lead out are refused by the handle itself,
-//! not by comparing path texts. A link that stays inside works. It never writes.
+//! not by comparing path texts. A link that stays inside works. It never writes: what does is in
+//! [`super::change`], through the same handle.
 
 use std::fmt;
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use cap_std::fs::{Dir, Metadata};
+#[cfg(unix)]
+use cap_std::fs::OpenOptionsExt as _;
+use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 
 use crate::tool::cut_line;
 use softland_session::core::near;
 
 /// The largest file that is read, in bytes.
 pub(super) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// As git does: a file with a NUL in its first 8,000 bytes is not text.
+const SNIFFED: usize = 8_000;
 
 /// How many names of a folder are looked at for one near to a mistyped one.
 const MAX_NAMES_COMPARED: usize = 2_000;
@@ -113,35 +119,47 @@ impl Root {
         }
     }
 
-    /// A regular file's bytes, at most [`MAX_FILE_BYTES`]. `path` must come from
-    /// [`Self::metadata`]; pipes and devices are refused before they are opened.
-    pub(super) fn read(&self, given: &str) -> Result<Vec<u8>, String> {
-        let (path, metadata) = self.metadata(given)?;
-        if metadata.is_dir() {
-            return Err(format!("`{}` is a folder: use list_dir to see it", shown(given)));
-        }
-        if !metadata.is_file() {
-            return Err(format!(
-                "`{}` is not a regular file (pipe, socket or device)",
-                shown(given)
-            ));
-        }
-        if metadata.len() > MAX_FILE_BYTES {
-            return Err(too_big(given, metadata.len()));
-        }
-        let file = self.inner.dir.open(&path).map_err(|e| self.explain(given, &path, &e))?;
-        let mut bytes = Vec::new();
-        // The file may have grown since: the bound holds for what is read, not for what was said.
-        let read = file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes);
-        read.map_err(|e| self.explain(given, &path, &e))?;
-        if bytes.len() as u64 > MAX_FILE_BYTES {
-            return Err(too_big(given, bytes.len() as u64));
-        }
-        Ok(bytes)
+    /// The path of a file or folder that is there, without links and relative to the root: one
+    /// name for one file.
+    pub(super) fn real(&self, given: &str) -> Result<PathBuf, String> {
+        let (path, _) = self.metadata(given)?;
+        self.inner.dir.canonicalize(&path).map_err(|e| self.explain(given, &path, &e))
     }
 
-    /// An error of the file system, for the model: the path as it gave it, and what is allowed.
+    /// A regular file's bytes, at most [`MAX_FILE_BYTES`].
+    pub(super) fn read(&self, given: &str) -> Result<Vec<u8>, String> {
+        let (path, _) = self.metadata(given)?;
+        let file = self.open_file(given, &path)?;
+        bytes_of(given, file, |error| self.explain(given, &path, error))
+    }
+
+    /// Opens a regular file to read it, `given` being how the model called it. Pipes and devices
+    /// are refused before they are opened.
+    pub(super) fn open_file(&self, given: &str, path: &Path) -> Result<File, String> {
+        let fail = |error| self.explain(given, path, &error);
+        is_readable(given, &self.inner.dir.metadata(path).map_err(fail)?)?;
+        let mut options = OpenOptions::new();
+        let options = options.read(true).never_waiting();
+        let file = self.inner.dir.open_with(path, options).map_err(fail)?;
+        // By then it may be another thing than what was looked at.
+        is_readable(given, &file.metadata().map_err(fail)?)?;
+        Ok(file)
+    }
+
+    /// An error of the file system while reading, for the model: the path as it gave it, and what
+    /// is allowed.
     pub(super) fn explain(&self, given: &str, path: &Path, error: &io::Error) -> String {
+        self.explain_to(Doing::Read, given, path, error)
+    }
+
+    /// The same while doing something.
+    pub(super) fn explain_to(
+        &self,
+        doing: Doing,
+        given: &str,
+        path: &Path,
+        error: &io::Error,
+    ) -> String {
         let name = shown(given);
         if is_escape(error) {
             return format!(
@@ -156,9 +174,9 @@ impl Root {
                 format!("`{name}` does not exist: a part of it is not a folder")
             }
             io::ErrorKind::PermissionDenied => {
-                format!("`{name}` may not be read (permission denied)")
+                format!("`{name}` may not be {} (permission denied)", doing.word())
             }
-            _ => format!("`{name}` cannot be read: {error}"),
+            _ => format!("`{name}` cannot be {}: {error}", doing.word()),
         }
     }
 
@@ -185,6 +203,68 @@ impl Root {
             .collect();
         if names.is_empty() { String::new() } else { format!("; near it: {}", names.join(", ")) }
     }
+}
+
+/// What was being done to a file when it failed.
+#[derive(Clone, Copy)]
+pub(super) enum Doing {
+    Read,
+    Written,
+}
+
+impl Doing {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Written => "written",
+        }
+    }
+}
+
+/// Opens that never wait for somebody at the other end, as opening a pipe does: a path may have
+/// become one since it was looked at.
+pub(super) trait NeverWaiting {
+    fn never_waiting(&mut self) -> &mut Self;
+}
+
+impl NeverWaiting for OpenOptions {
+    fn never_waiting(&mut self) -> &mut Self {
+        let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+        self.custom_flags(flags.bits().cast_signed())
+    }
+}
+
+/// Refuses what is no regular file, or too big.
+pub(super) fn is_readable(given: &str, metadata: &Metadata) -> Result<(), String> {
+    if metadata.is_dir() {
+        return Err(format!("`{}` is a folder: use list_dir to see it", shown(given)));
+    }
+    if !metadata.is_file() {
+        return Err(format!("`{}` is not a regular file (pipe, socket or device)", shown(given)));
+    }
+    if metadata.len() > MAX_FILE_BYTES {
+        return Err(too_big(given, metadata.len()));
+    }
+    Ok(())
+}
+
+/// The bytes of an open file, which may have grown since it was looked at.
+pub(super) fn bytes_of(
+    given: &str,
+    file: File,
+    explain: impl FnOnce(&io::Error) -> String,
+) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|error| explain(&error))?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(too_big(given, bytes.len() as u64));
+    }
+    Ok(bytes)
+}
+
+/// Whether a file's bytes are no text.
+pub(super) fn is_binary(bytes: &[u8]) -> bool {
+    bytes.iter().take(SNIFFED).any(|byte| *byte == 0)
 }
 
 /// How like two names are, smaller is more: by edits, or because one begins with the other.

@@ -6,6 +6,10 @@ use serde_json::json;
 use super::*;
 use crate::tool::{DEFAULT_OUTPUT_CAP, ToolCall, ToolSet};
 
+mod changes;
+#[cfg(target_os = "linux")]
+mod escapes;
+
 /// A folder with files in it, and the built-in tools over it.
 struct Case {
     dir: tempfile::TempDir,
@@ -19,12 +23,17 @@ fn case(files: &[(&str, &str)]) -> Case {
     for (path, text) in files {
         write(&root_path, path, text.as_bytes());
     }
-    let root = Root::open(&root_path).unwrap();
+    let tools = tools(&root_path);
+    Case { dir, tools }
+}
+
+fn tools(root: &Path) -> ToolSet {
+    let means = Means::new(Root::open(root).unwrap());
     let mut tools = ToolSet::new();
     for name in BUILT_IN {
-        tools.add(built_in(name, &root).unwrap()).unwrap();
+        tools.add(built_in(name, &means).unwrap()).unwrap();
     }
-    Case { dir, tools }
+    tools
 }
 
 fn write(root: &Path, path: &str, bytes: &[u8]) {
@@ -63,10 +72,13 @@ impl Case {
 fn definitions_say_what_they_read() {
     let case = case(&[]);
     for def in case.tools.defs() {
-        assert!(def.reads && !def.description.is_empty());
+        assert_eq!(def.reads, !["write_file", "edit_file"].contains(&def.name.as_str()));
+        assert_eq!(def.repeatable, def.reads);
+        assert!(!def.description.is_empty());
         assert_eq!(def.input_schema["type"], "object");
     }
-    assert!(built_in("shell", &Root::open(case.root()).unwrap()).is_none());
+    let means = Means::new(Root::open(case.root()).unwrap());
+    assert!(built_in("shell", &means).is_none());
 }
 
 #[test]

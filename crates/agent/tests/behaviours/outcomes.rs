@@ -29,7 +29,7 @@ impl Tool for Ask {
     fn def(&self) -> ToolDef {
         let input_schema = json!({"type": "object", "properties": {}});
         let (name, description) = ("ask".to_owned(), "asks another agent".to_owned());
-        ToolDef { name, description, input_schema, reads: true }
+        ToolDef { name, description, input_schema, reads: true, repeatable: true }
     }
 
     async fn call(&self, input: Value, _cx: &ToolContext) -> ToolOutput {

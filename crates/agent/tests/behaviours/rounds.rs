@@ -39,7 +39,13 @@ impl Drop for OnDrop {
 impl Tool for Hangs {
     fn def(&self) -> ToolDef {
         let input_schema = json!({"type": "object", "properties": {}});
-        ToolDef { name: "hangs".into(), description: "hangs".into(), input_schema, reads: true }
+        ToolDef {
+            name: "hangs".into(),
+            description: "hangs".into(),
+            input_schema,
+            reads: true,
+            repeatable: true,
+        }
     }
 
     async fn call(&self, _: Value, _: &ToolContext) -> ToolOutput {
@@ -133,7 +139,13 @@ async fn b21_all_calls_run_and_one_message_holds_their_results_in_order() {
     impl Tool for Slow {
         fn def(&self) -> ToolDef {
             let input_schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
-            ToolDef { name: "slow".into(), description: "slow".into(), input_schema, reads: true }
+            ToolDef {
+                name: "slow".into(),
+                description: "slow".into(),
+                input_schema,
+                reads: true,
+                repeatable: true,
+            }
         }
         async fn call(&self, input: Value, _: &ToolContext) -> ToolOutput {
             let n = input["n"].as_u64().unwrap();

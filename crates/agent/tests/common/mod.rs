@@ -122,6 +122,7 @@ impl Tool for Counting {
             description: "does as the test says".to_owned(),
             input_schema: json!({"type": "object", "properties": {}}),
             reads: true,
+            repeatable: true,
         }
     }
 

@@ -1,0 +1,349 @@
+//! Changes of files: inside the root, whole or not at all, and only over what the model has seen.
+//!
+//! A file is replaced by renaming a new one over it, within one handle of its folder, so that
+//! nobody sees half of a change and no link that is put in the way is followed. It is compared
+//! with what was read until right before that; a program that writes in the moment between
+//! loses, as with any editor. Hard links to the old file keep the old content.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cap_std::fs::{
+    Dir, File, Metadata, MetadataExt as _, OpenOptions, OpenOptionsExt as _, Permissions,
+    PermissionsExt as _,
+};
+use rustix::fs::{Gid, Uid, fchown};
+use softland_session::core::Digest;
+use tokio_util::sync::CancellationToken;
+
+use super::root::{
+    Doing, MAX_FILE_BYTES, NeverWaiting as _, Root, bytes_of, is_binary, is_readable, shown,
+};
+
+/// One change at a time, whichever run it is of: calls of one batch run at once, and of two edits
+/// of a file neither may be lost.
+static CHANGING: Mutex<()> = Mutex::new(());
+
+/// Numbers the files that changes are written to before they are renamed.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// The folder of a run's tools, and what they have shown of it.
+///
+/// What was seen lives as long as the tools: a run that is resumed has seen nothing, and its
+/// model is told to read a file again.
+#[derive(Clone)]
+pub(super) struct Files {
+    pub(super) root: Root,
+    seen: Arc<Mutex<HashMap<PathBuf, Digest>>>,
+}
+
+/// A text that was read and may be shown.
+pub(super) struct Reading {
+    pub(super) bytes: Vec<u8>,
+    real: PathBuf,
+    seen_before: Option<Digest>,
+}
+
+/// What a change did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Changed {
+    Created,
+    Replaced,
+    /// The content was the same already.
+    Nothing,
+}
+
+impl Files {
+    pub(super) fn new(root: Root) -> Self {
+        Self { root, seen: Arc::default() }
+    }
+
+    /// A file's text; [`Self::saw`] is to be told when it is shown.
+    pub(super) fn read_text(&self, given: &str) -> Result<Reading, String> {
+        let real = self.root.real(given)?;
+        let seen_before = self.seen().get(&real).copied();
+        let bytes = self.root.read(given)?;
+        if is_binary(&bytes) {
+            return Err(format!(
+                "`{}` is a binary file ({} bytes): only text can be read",
+                shown(given),
+                bytes.len()
+            ));
+        }
+        Ok(Reading { bytes, real, seen_before })
+    }
+
+    /// The model sees this text. Where the file was changed by a tool in the meantime, what that
+    /// one noted is newer.
+    pub(super) fn saw(&self, reading: Reading) {
+        let mut seen = self.seen();
+        if seen.get(&reading.real).copied() == reading.seen_before {
+            seen.insert(reading.real, Digest::of(&reading.bytes));
+        }
+    }
+
+    /// Makes a file of this content, or replaces one that was seen.
+    pub(super) fn write(
+        &self,
+        given: &str,
+        content: &[u8],
+        cancel: &CancellationToken,
+    ) -> Result<Changed, String> {
+        let _one = alone(cancel)?;
+        let path = self.root.relative(given);
+        if given.contains('\0') || path.file_name().is_none() {
+            return Err(no_file(given));
+        }
+        match self.root.dir().symlink_metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.create(given, &path, content)
+            }
+            Err(error) => Err(self.root.explain_to(Doing::Written, given, &path, &error)),
+            Ok(_) => self.replace(given, |_| Ok(content.to_vec())),
+        }
+    }
+
+    /// Replaces a file that was seen by what `edit` makes of its content.
+    pub(super) fn edit(
+        &self,
+        given: &str,
+        edit: impl FnOnce(&[u8]) -> Result<Vec<u8>, String>,
+        cancel: &CancellationToken,
+    ) -> Result<Changed, String> {
+        let _one = alone(cancel)?;
+        self.replace(given, edit)
+    }
+
+    fn create(&self, given: &str, path: &Path, content: &[u8]) -> Result<Changed, String> {
+        is_small(given, content)?;
+        let fail = |error| self.root.explain_to(Doing::Written, given, path, &error);
+        self.root.dir().create_dir_all(parent(path)).map_err(fail)?;
+        let place = Place::of(&self.root, given, path)?;
+        place.put_new(content).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => {
+                format!(
+                    "`{}` has just come into being: read it first, with read_file",
+                    shown(given)
+                )
+            }
+            _ => fail(error),
+        })?;
+        self.note(self.root.real(given)?, content);
+        Ok(Changed::Created)
+    }
+
+    fn replace(
+        &self,
+        given: &str,
+        edit: impl FnOnce(&[u8]) -> Result<Vec<u8>, String>,
+    ) -> Result<Changed, String> {
+        let real = self.root.real(given)?;
+        let place = Place::of(&self.root, given, &real)?;
+        let (old, metadata) = place.read()?;
+        self.is_as_seen(given, &real, &old)?;
+        let new = edit(&old)?;
+        if new == old {
+            return Ok(Changed::Nothing);
+        }
+        is_small(given, &new)?;
+        let same = || place.read().is_ok_and(|(now, _)| now == old);
+        let put = place.put_over(&new, &metadata, same);
+        if !put.map_err(|error| place.explain(&error))? {
+            return Err(changed(given));
+        }
+        self.note(real, &new);
+        Ok(Changed::Replaced)
+    }
+
+    fn is_as_seen(&self, given: &str, real: &Path, content: &[u8]) -> Result<(), String> {
+        match self.seen().get(real) {
+            Some(seen) if *seen == Digest::of(content) => Ok(()),
+            Some(_) => Err(changed(given)),
+            None => Err(format!(
+                "`{}` is there and was not read in this run: read it first, with read_file",
+                shown(given)
+            )),
+        }
+    }
+
+    fn note(&self, real: PathBuf, content: &[u8]) {
+        self.seen().insert(real, Digest::of(content));
+    }
+
+    /// A panic elsewhere leaves no half of an insertion behind.
+    fn seen(&self) -> MutexGuard<'_, HashMap<PathBuf, Digest>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits for changes that are under way; then it may be too late for this one.
+fn alone(cancel: &CancellationToken) -> Result<MutexGuard<'static, ()>, String> {
+    let guard = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
+    if cancel.is_cancelled() {
+        Err("cancelled before it was written".to_owned())
+    } else {
+        Ok(guard)
+    }
+}
+
+fn no_file(given: &str) -> String {
+    format!("`{}` does not name a file", shown(given))
+}
+
+fn changed(given: &str) -> String {
+    format!(
+        "`{}` has changed since it was read, and is left as it is: read it again, with read_file",
+        shown(given)
+    )
+}
+
+fn is_small(given: &str, content: &[u8]) -> Result<(), String> {
+    if content.len() as u64 <= MAX_FILE_BYTES {
+        return Ok(());
+    }
+    Err(format!(
+        "`{}` would have {} bytes; files of up to {MAX_FILE_BYTES} bytes can be written",
+        shown(given),
+        content.len()
+    ))
+}
+
+/// The folder that a path lies in; of a path without links.
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
+}
+
+/// A name in a folder that is held open.
+struct Place<'a> {
+    root: &'a Root,
+    /// How the model called it.
+    given: &'a str,
+    path: &'a Path,
+    folder: Dir,
+    name: &'a OsStr,
+}
+
+impl<'a> Place<'a> {
+    fn of(root: &'a Root, given: &'a str, path: &'a Path) -> Result<Self, String> {
+        let folder = root.dir().open_dir(parent(path));
+        let folder = folder.map_err(|e| root.explain_to(Doing::Written, given, path, &e))?;
+        let name = path.file_name().ok_or_else(|| no_file(given))?;
+        Ok(Self { root, given, path, folder, name })
+    }
+
+    fn explain(&self, error: &io::Error) -> String {
+        self.root.explain_to(Doing::Written, self.given, self.path, error)
+    }
+
+    /// The content of a regular file that may be written. A link is none.
+    fn read(&self) -> Result<(Vec<u8>, Metadata), String> {
+        let fail = |error| self.explain(&error);
+        let metadata = self.folder.symlink_metadata(self.name).map_err(fail)?;
+        is_readable(self.given, &metadata)?;
+        // A rename would not ask whether the file may be written; this does.
+        if metadata.permissions().readonly() {
+            return Err(format!("`{}` is read-only and stays as it is", shown(self.given)));
+        }
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).never_waiting();
+        let file = self.folder.open_with(self.name, options).map_err(fail)?;
+        is_readable(self.given, &file.metadata().map_err(fail)?)?;
+        let bytes = bytes_of(self.given, file, |error| self.explain(error))?;
+        Ok((bytes, metadata))
+    }
+
+    /// Puts a file where there is none.
+    fn put_new(&self, content: &[u8]) -> io::Result<()> {
+        let draft = Draft::of(&self.folder, content, None)?;
+        // Unlike a rename, a link does not take the place of what has come there meanwhile.
+        match self.folder.hard_link(&draft.name, &self.folder, self.name) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+            // Some file systems have no hard links.
+            Err(_) => match self.folder.symlink_metadata(self.name) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => draft.take(self.name),
+                Err(error) => Err(error),
+                Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+            },
+        }
+    }
+
+    /// Puts a file in the place of one, if that is still the `same` when all is ready.
+    fn put_over(
+        &self,
+        content: &[u8],
+        old: &Metadata,
+        same: impl FnOnce() -> bool,
+    ) -> io::Result<bool> {
+        let draft = Draft::of(&self.folder, content, Some(old))?;
+        if !same() {
+            return Ok(false);
+        }
+        draft.take(self.name).map(|()| true)
+    }
+}
+
+/// A whole file under a name of its own, which goes with it.
+struct Draft<'a> {
+    folder: &'a Dir,
+    name: String,
+}
+
+impl<'a> Draft<'a> {
+    /// As a new file of the user's has them, or with owner and mode of the `old` one.
+    fn of(folder: &'a Dir, content: &[u8], old: Option<&Metadata>) -> io::Result<Self> {
+        let (name, mut file) = Self::open(folder, old.is_some())?;
+        let draft = Self { folder, name };
+        file.write_all(content)?;
+        if let Some(old) = old {
+            carry(&file, old)?;
+        }
+        file.sync_data()?;
+        Ok(draft)
+    }
+
+    fn open(folder: &Dir, private: bool) -> io::Result<(String, File)> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        if private {
+            options.mode(0o600);
+        }
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let name = format!(".softland-{}-{number}.tmp", std::process::id());
+            match folder.open_with(&name, &options) {
+                // A run that was killed may have left one, and process ids come again.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                opened => return opened.map(|file| (name, file)),
+            }
+        }
+    }
+
+    fn take(self, name: &OsStr) -> io::Result<()> {
+        self.folder.rename(&self.name, self.folder, name)
+    }
+}
+
+impl Drop for Draft<'_> {
+    fn drop(&mut self) {
+        // It is gone where it was renamed.
+        let _ = self.folder.remove_file(&self.name);
+    }
+}
+
+/// Gives a file the mode of another and, where that is allowed, its owner.
+fn carry(file: &File, old: &Metadata) -> io::Result<()> {
+    let now = file.metadata()?;
+    let mut mode = old.permissions().mode() & 0o7777;
+    if (now.uid(), now.gid()) != (old.uid(), old.gid())
+        && fchown(file, Some(Uid::from_raw(old.uid())), Some(Gid::from_raw(old.gid()))).is_err()
+    {
+        // With another owner, a file that runs as its owner would run as somebody else.
+        mode &= 0o777;
+    }
+    file.set_permissions(Permissions::from_mode(mode))
+}
