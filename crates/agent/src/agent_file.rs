@@ -11,14 +11,16 @@ use std::path::Path;
 use softland_session::core::policy::{KEYS, KeyError, Policy, Value};
 
 use crate::tool::{ToolFormat, cut_line};
-use crate::tools::BY_DEFAULT;
+use crate::tools::{BY_DEFAULT, CommandDef, Host};
 use front_matter::Entry;
 use softland_session::core::nearest;
 
+mod commands;
 mod front_matter;
 mod keys;
 #[cfg(test)]
 mod tests;
+mod tool_set;
 mod tools;
 
 /// The largest agent file that is read, in bytes.
@@ -34,8 +36,16 @@ pub struct AgentFile {
     pub name: String,
     /// What it is for.
     pub description: String,
-    /// Its tools, in order, each one of [`crate::tools::BUILT_IN`].
+    /// Its built-in tools, in order, each one of [`crate::tools::BUILT_IN`].
     pub tools: Vec<String>,
+    /// The line of `tools`, from 1, where there is one.
+    pub tools_line: Option<usize>,
+    /// Programs that are tools of it, after the built-in ones.
+    pub commands: Vec<CommandDef>,
+    /// The line of `commands`, from 1, where there is one.
+    pub commands_line: Option<usize>,
+    /// The hosts that `http_get` may ask.
+    pub http_allow: Vec<Host>,
     /// `PROVIDER/MODEL`; `None` is `inherit`: whoever runs it decides.
     pub model: Option<String>,
     /// The line of `model`, from 1, where there is one.
@@ -202,6 +212,10 @@ struct Draft {
     name: Option<String>,
     description: Option<String>,
     tools: Option<Vec<String>>,
+    tools_line: Option<usize>,
+    commands: Vec<CommandDef>,
+    commands_line: Option<usize>,
+    http_allow: Vec<Host>,
     model: Option<String>,
     model_line: Option<usize>,
     tool_format: ToolFormat,
@@ -230,8 +244,18 @@ fn parse(text: &str, report: &mut Report) -> Option<AgentFile> {
             report.error(Some(1), Some(key), "is required");
         }
     }
+    // The names of commands are names of tools, wherever they stand.
+    if let Some(entry) = entries.iter().find(|entry| entry.key == "commands") {
+        draft.commands = commands::read(entry, report);
+        draft.commands_line = Some(entry.line);
+    }
     for entry in &entries {
         draft.take(entry, report);
+    }
+    if !present("http_allow") && draft.tools.iter().flatten().any(|tool| tool == "http_get") {
+        let message = "`http_get` needs `http_allow`, the hosts that it may ask, such as [docs.rs]; \
+                       [\"*\"] is every public one";
+        report.error(draft.tools_line, Some("tools"), message);
     }
     if parts.body.is_empty() {
         report.warn(parts.body_line, None, "the body is empty: the agent has no system prompt");
@@ -240,6 +264,10 @@ fn parse(text: &str, report: &mut Report) -> Option<AgentFile> {
         name: draft.name?,
         description: draft.description?,
         tools: draft.tools.unwrap_or_else(|| BY_DEFAULT.map(str::to_owned).to_vec()),
+        tools_line: draft.tools_line,
+        commands: draft.commands,
+        commands_line: draft.commands_line,
+        http_allow: draft.http_allow,
         model: draft.model,
         model_line: draft.model_line,
         tool_format: draft.tool_format,
@@ -253,7 +281,13 @@ impl Draft {
         match entry.key.as_str() {
             "name" => self.name = name(entry, report),
             "description" => self.description = text(entry, report),
-            "tools" => self.tools = tools::read(entry, report),
+            "tools" => {
+                self.tools = tools::read(entry, &self.commands, report);
+                self.tools_line = Some(entry.line);
+            }
+            // Read already.
+            "commands" => {}
+            "http_allow" => self.http_allow = commands::hosts(entry, report),
             "model" => {
                 self.model = model(entry, report);
                 self.model_line = Some(entry.line);

@@ -1,7 +1,8 @@
-//! The built-in tools over files: `read_file`, `grep`, `glob`, `list_dir`, `write_file`, `edit_file`.
+//! The built-in tools, and the commands of agent files.
 //!
-//! They see and change nothing outside their [`Root`], and bound what they read and what they
-//! return. Those that read give the same output for the same folder.
+//! Those over files see and change nothing outside their [`Root`], and bound what they read and
+//! what they return; those that read give the same output for the same folder. `shell` and commands
+//! are not confined. `http_get` reaches the hosts that an agent file allows.
 
 use std::sync::Arc;
 
@@ -13,45 +14,72 @@ use crate::tool::{Tool, ToolContext, ToolDef, ToolOutput};
 use change::Files;
 
 mod change;
+mod command;
 mod edit_file;
 mod glob;
 mod grep;
+mod http_get;
 mod list_dir;
+mod programs;
 mod read_file;
 mod root;
+mod shell;
 #[cfg(test)]
 mod tests;
 mod walk;
 mod write_file;
 
+pub use command::{CommandDef, RunLine};
+pub use http_get::Host;
+pub use programs::{Programs, is_credential, supervise};
 pub use root::{Root, RootError};
 
 /// The built-in tools of this version, in the order in which models are told of them.
-pub const BUILT_IN: [&str; 6] =
-    ["read_file", "grep", "glob", "list_dir", "write_file", "edit_file"];
+pub const BUILT_IN: [&str; 8] =
+    ["read_file", "grep", "glob", "list_dir", "write_file", "edit_file", "shell", "http_get"];
 
 /// Those that an agent file without `tools` has: all that only read files.
 pub const BY_DEFAULT: [&str; 4] = ["read_file", "grep", "glob", "list_dir"];
 
 /// Built-in tools that a later version brings: known names, refused by name.
-pub const LATER: [&str; 3] = ["shell", "http_get", "agent"];
+pub const LATER: [&str; 1] = ["agent"];
 
 /// What the tools of one run work with: they share what they have seen. Another run needs means
 /// of its own.
 #[derive(Clone)]
 pub struct Means {
     files: Files,
+    programs: Option<Programs>,
+    hosts: Vec<Host>,
 }
 
 impl Means {
-    /// Tools that see the files under `root`, of which they have read none yet.
+    /// Tools that see the files under `root`, of which they have read none yet; they run no
+    /// program and reach no host.
     #[must_use]
     pub fn new(root: Root) -> Self {
-        Self { files: Files::new(root) }
+        Self { files: Files::new(root), programs: None, hosts: Vec::new() }
+    }
+
+    /// With the leave to run programs, which are not confined to the root.
+    #[must_use]
+    pub fn with_programs(self, programs: Programs) -> Self {
+        Self { programs: Some(programs), ..self }
+    }
+
+    pub(crate) fn may_run_programs(&self) -> bool {
+        self.programs.is_some()
+    }
+
+    /// With hosts that `http_get` may ask.
+    #[must_use]
+    pub fn with_hosts(self, hosts: Vec<Host>) -> Self {
+        Self { hosts, ..self }
     }
 }
 
-/// The built-in tool `name`; `None` where [`BUILT_IN`] does not name it.
+/// The built-in tool `name`; `None` where [`BUILT_IN`] does not name it, or the means do not
+/// permit it.
 #[must_use]
 pub fn built_in(name: &str, means: &Means) -> Option<Arc<dyn Tool>> {
     let files = &means.files;
@@ -68,8 +96,22 @@ pub fn built_in(name: &str, means: &Means) -> Option<Arc<dyn Tool>> {
         }),
         "write_file" => over(files, write_file::def, write_file::run),
         "edit_file" => over(files, edit_file::def, edit_file::run),
+        "shell" => {
+            let (root, programs) = (files.root.clone(), means.programs.clone()?);
+            Arc::new(shell::Shell { root, programs })
+        }
+        "http_get" if !means.hosts.is_empty() => {
+            Arc::new(http_get::HttpGet { allowed: means.hosts.clone() })
+        }
         _ => return None,
     })
+}
+
+/// The tool that an agent file defines; `None` where no program may be run.
+#[must_use]
+pub fn command(def: &CommandDef, means: &Means) -> Option<Arc<dyn Tool>> {
+    let (root, programs) = (means.files.root.clone(), means.programs.clone()?);
+    Some(Arc::new(command::Command { root, programs, def: def.clone() }))
 }
 
 fn over<T>(files: &Files, def: fn() -> ToolDef, run: Run<T>) -> Arc<dyn Tool>

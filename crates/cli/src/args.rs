@@ -24,6 +24,8 @@ pub(crate) use ledger::{Deletion, LedgerArgs, RunsArgs, ShowArgs};
 pub(crate) enum Command {
     /// Help or version: a text for standard output.
     Print(String),
+    /// The supervisor of a program, ordered by standard input.
+    Supervise,
     /// `softland run`.
     Run(RunArgs),
     /// `softland serve`.
@@ -46,6 +48,7 @@ pub(crate) struct RunArgs {
     pub(crate) agent: PathBuf,
     pub(crate) prompt: Option<String>,
     pub(crate) root: PathBuf,
+    pub(crate) allow_shell: bool,
     pub(crate) model: Option<String>,
     pub(crate) base_url: Option<String>,
     pub(crate) api: Option<Api>,
@@ -86,7 +89,11 @@ pub(crate) struct CheckArgs {
 const LATER_COMMANDS: [&str; 3] = ["audit", "mcp", "notebook"];
 
 /// Flags of `run` that are known and come later.
-const LATER_FLAGS: [&str; 6] = ["agents", "mcp", "allow-shell", "journal", "resume", "continue"];
+const LATER_FLAGS: [&str; 5] = ["agents", "mcp", "journal", "resume", "continue"];
+
+/// The one argument of this program where it is the supervisor of a program that a tool runs.
+/// Nobody types it, and no help shows it.
+pub(crate) const SUPERVISE: &str = "__supervise";
 
 /// Reads the arguments of the process, its own name first.
 ///
@@ -95,6 +102,9 @@ const LATER_FLAGS: [&str; 6] = ["agents", "mcp", "allow-shell", "journal", "resu
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, Failure> {
     let args: Vec<OsString> = args.into_iter().collect();
     let first = args.get(1).and_then(|arg| arg.to_str());
+    if first == Some(SUPERVISE) && args.len() == 2 {
+        return Ok(Command::Supervise);
+    }
     if let Some(later) = first.filter(|name| LATER_COMMANDS.contains(name)) {
         return Err(Failure::usage(format!(
             "`softland {later}` comes with a later version; this one has {}",
@@ -143,6 +153,7 @@ fn run_args(matches: &ArgMatches) -> Result<RunArgs, Failure> {
         agent,
         prompt: one(matches, "PROMPT"),
         root: one(matches, "root").unwrap_or_else(|| PathBuf::from(".")),
+        allow_shell: matches.get_flag("allow-shell"),
         model: one(matches, "model"),
         base_url: one(matches, "base-url"),
         api: one::<String>(matches, "api").and_then(|name| Api::from_name(&name)),

@@ -111,6 +111,13 @@ impl Config {
         self.upstreams.get(provider)
     }
 
+    /// The variables that hold credentials.
+    pub(crate) fn key_variables(&self) -> impl Iterator<Item = &str> {
+        let upstreams = self.upstreams.values().filter_map(|upstream| upstream.key.as_ref());
+        let gateway = [&self.gateway.admin_token, &self.gateway.client_tokens];
+        upstreams.chain(gateway.into_iter().flatten()).map(|variable| variable.name.as_str())
+    }
+
     /// Names of the upstreams, sorted; the two that there always are among them.
     fn upstream_names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.upstreams.keys().map(String::as_str).collect();

@@ -9,6 +9,7 @@ mod config;
 mod failure;
 mod logging;
 mod place;
+mod programs;
 mod render;
 mod run;
 mod runs;
@@ -24,6 +25,7 @@ use std::process::ExitCode;
 use args::Command;
 use failure::status;
 use render::{Lost, Writer};
+use softland_agent::tools::supervise;
 
 fn main() -> ExitCode {
     let mut writer = Writer::of_process();
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
                 Lost::Nothing | Lost::Closed => ExitCode::SUCCESS,
             })
         }
+        Command::Supervise => Ok(ExitCode::from(supervise(std::io::stdin()))),
         Command::Run(args) => run::run(args),
         Command::Serve(args) => serve::run(&args),
         Command::Wrap(args) => wrap::run(&args),

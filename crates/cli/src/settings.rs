@@ -1,19 +1,19 @@
 //! Arguments, files and environment resolved to one agent that can run.
 
 use std::io::{IsTerminal as _, Read as _};
-use std::path::Path;
 use std::sync::Arc;
 
 use softland_agent::core::policy::Policy;
 use softland_agent::http::provider::{Api, Given, Target, resolve};
 use softland_agent::http::{HttpTransport, Timeouts, Transport};
-use softland_agent::tools::{Means, built_in};
-use softland_agent::{Agent, AgentFile, Options, Root, ToolSet};
+use softland_agent::tools::Means;
+use softland_agent::{Agent, AgentFile, Options, Problem, Root, ToolSet};
 
 use crate::args::RunArgs;
 use crate::config::{Config, no_policy};
 use crate::failure::Failure;
 use crate::place::Place;
+use crate::programs;
 use crate::sim::InProcess;
 
 /// The longest prompt that is read from standard input, in bytes.
@@ -47,7 +47,7 @@ impl Settings {
         let policy = policy(args, &config, &file)?;
         let model = model(args, &file)?;
         let Way { transport, place, api } = way(args, &config, &model)?;
-        let tools = tools(&file, &args.root)?;
+        let tools = tools(args, &config, &file)?;
         let options = Options {
             api,
             show_thinking: args.show_thinking,
@@ -120,14 +120,14 @@ fn way(args: &RunArgs, config: &Config, model: &str) -> Result<Way, Failure> {
     Ok(Way { transport: place.watch(transport), place, api })
 }
 
-fn tools(file: &AgentFile, root: &Path) -> Result<ToolSet, Failure> {
-    let root = Root::open(root).map_err(|error| Failure::usage(format!("--root: {error}")))?;
-    let means = Means::new(root);
-    let mut tools = ToolSet::new();
-    for tool in file.tools.iter().filter_map(|name| built_in(name, &means)) {
-        tools.add(tool).map_err(|error| Failure::usage(error.to_string()))?;
+fn tools(args: &RunArgs, config: &Config, file: &AgentFile) -> Result<ToolSet, Failure> {
+    let root = Root::open(&args.root).map_err(|e| Failure::usage(format!("--root: {e}")))?;
+    let mut means = Means::new(root);
+    if args.allow_shell {
+        means = means.with_programs(programs::allowed(config)?);
     }
-    Ok(tools)
+    let problems = |all: Vec<Problem>| Failure::all(all.iter().map(ToString::to_string).collect());
+    file.tool_set(&args.agent.display().to_string(), means).map_err(problems)
 }
 
 /// The prompt as given, or standard input's where it is `-` or there is none.

@@ -22,7 +22,10 @@ fn agent_files_that_cannot_be_used() {
         (here.to_str().unwrap(), "is a folder; an agent file is needed"),
         (&bad, "bad.md:4: tool_calls_limit: must be a whole number, 0 or more"),
         (&nameless, "nameless.md:1: name: is required"),
-        (&shell, "shell.md:4: tools:"),
+        (
+            &shell,
+            "shell.md:4: tools: `shell` runs command lines on this machine, which is not confined to --root: it needs --allow-shell",
+        ),
     ] {
         let said = said(&["run", path, "hi", "--model", "sim/reader"]).status(2).says(wanted);
         assert!(said.stderr.starts_with("error: ") && said.stdout.is_empty(), "{}", said.stderr);
@@ -164,9 +167,7 @@ fn what_comes_later_is_refused_by_name() {
             .status(2)
             .says(&format!("`softland {command}` comes with a later version"));
     }
-    for flag in
-        ["--allow-shell", "--agents=d", "--mcp=f", "--journal=f", "--resume=r", "--continue=r"]
-    {
+    for flag in ["--agents=d", "--mcp=f", "--journal=f", "--resume=r", "--continue=r"] {
         let name = flag.split('=').next().unwrap();
         run("hi", &[flag]).status(2).says(&format!("`{name}` comes with a later version"));
     }

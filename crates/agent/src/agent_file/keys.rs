@@ -3,10 +3,11 @@
 use softland_session::core::policy::KEYS;
 
 /// Ours.
-const OWN: [&str; 5] = ["name", "description", "tools", "model", "tool_format"];
+const OWN: [&str; 7] =
+    ["name", "description", "tools", "model", "tool_format", "commands", "http_allow"];
 
 /// Known, and refused until a version can do what they ask for.
-pub(super) const LATER: [&str; 3] = ["commands", "http_allow", "depth_limit"];
+pub(super) const LATER: [&str; 1] = ["depth_limit"];
 
 /// Short names of models in Claude Code's files, which mean nothing elsewhere.
 pub(super) const MODEL_ALIASES: [&str; 6] =

@@ -1,5 +1,7 @@
 use super::*;
 
+mod programs;
+
 /// Problems and warnings of `text`, one a line, warnings after `warning: `.
 fn check(text: &str) -> String {
     let (result, warnings) = AgentFile::parse("a.md", text);
@@ -197,28 +199,33 @@ fn keys_of_other_agents_are_silent_and_typos_are_not() {
         check(&with("tool_call_limit: 3\nzzzzzzzzzz: 1")),
         "warning: a.md:4: tool_call_limit: unknown key, ignored; did you mean `tool_calls_limit`?\n\
          warning: a.md:5: zzzzzzzzzz: unknown key, ignored; known are name, description, tools, \
-         model, tool_format, and the policy keys that `softland run --help` has as flags",
+         model, tool_format, commands, http_allow, and the policy keys that `softland run --help` has as flags",
     );
 }
 
 #[test]
 fn what_later_versions_bring_is_refused_by_name() {
+    let there = "there are read_file, grep, glob, list_dir, write_file, edit_file, shell, http_get";
+    let text = with(
+        "tools: grep, agent, mcp__x__y, Task(helper, other), greb\ndepth_limit: 2\ntool_format: xml",
+    );
     assert_eq!(
-        check(&with(
-            "tools: grep, shell, mcp__x__y, Bash(git log, git show), greb\ncommands: {}\ntool_format: xml"
-        )),
-        "a.md:4: tools: `shell` comes with a later version; there are read_file, grep, glob, list_dir, write_file, edit_file\n\
-         a.md:4: tools: `mcp__x__y`: MCP tools come with a later version; there are read_file, grep, glob, list_dir, write_file, edit_file\n\
-         a.md:4: tools: `Bash(git log, git show)` (here `shell`) comes with a later version; there are read_file, grep, glob, list_dir, write_file, edit_file\n\
-         a.md:4: tools: unknown tool `greb`; did you mean `grep`? There are read_file, grep, glob, list_dir, write_file, edit_file\n\
-         a.md:5: commands: comes with a later version\n\
-         a.md:6: tool_format: must be native or tags, got \"xml\"",
+        check(&text),
+        format!(
+            "a.md:4: tools: `agent` comes with a later version; {there}\n\
+             a.md:4: tools: `mcp__x__y`: MCP tools come with a later version; {there}\n\
+             a.md:4: tools: `Task(helper, other)` (here `agent`) comes with a later version; {there}\n\
+             a.md:4: tools: unknown tool `greb`; did you mean `grep`? T{}\n\
+             a.md:5: depth_limit: comes with a later version\n\
+             a.md:6: tool_format: must be native or tags, got \"xml\"",
+            there.trim_start_matches('t'),
+        ),
     );
 }
 
 #[test]
 fn unknown_tools_name_the_one_that_was_meant() {
-    let there = "read_file, grep, glob, list_dir, write_file, edit_file";
+    let there = "read_file, grep, glob, list_dir, write_file, edit_file, shell, http_get";
     for (given, wanted) in [
         ("zzz", format!("unknown tool `zzz`; there are {there}")),
         ("grpe", format!("unknown tool `grpe`; did you mean `grep`? There are {there}")),

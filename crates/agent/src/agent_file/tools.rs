@@ -5,7 +5,7 @@ use softland_session::core::policy::Value;
 use super::Report;
 use super::front_matter::Entry;
 use crate::tool::cut_line;
-use crate::tools::{BUILT_IN, LATER};
+use crate::tools::{BUILT_IN, CommandDef, LATER};
 use softland_session::core::nearest;
 
 const ALLOWED: &str = "a list of tool names, or names with commas between";
@@ -25,8 +25,13 @@ const ALIASES: [(&str, &str); 11] = [
     ("Task", "agent"),
 ];
 
-/// The tools that an entry names; `None` where it says nothing or cannot be used.
-pub(super) fn read(entry: &Entry, report: &mut Report) -> Option<Vec<String>> {
+/// The built-in tools that an entry names; `None` where it says nothing or cannot be used. The
+/// file's commands may be named, and are tools of it in any case.
+pub(super) fn read(
+    entry: &Entry,
+    commands: &[CommandDef],
+    report: &mut Report,
+) -> Option<Vec<String>> {
     let names = match &entry.value {
         Value::Null => return None,
         Value::Text(text) => split(text),
@@ -52,6 +57,9 @@ pub(super) fn read(entry: &Entry, report: &mut Report) -> Option<Vec<String>> {
     }
     let mut tools: Vec<String> = Vec::new();
     for name in names {
+        if commands.iter().any(|command| command.name == name) {
+            continue;
+        }
         let Some(tool) = resolve(&name, entry, report) else { continue };
         if tools.iter().any(|known| known == tool) {
             report.warn(entry.line, Some("tools"), format!("`{tool}` is named twice"));

@@ -30,8 +30,9 @@ fn case(files: &[(&str, &str)]) -> Case {
 fn tools(root: &Path) -> ToolSet {
     let means = Means::new(Root::open(root).unwrap());
     let mut tools = ToolSet::new();
-    for name in BUILT_IN {
-        tools.add(built_in(name, &means).unwrap()).unwrap();
+    // Those over files: the others need more.
+    for tool in BUILT_IN.into_iter().filter_map(|name| built_in(name, &means)) {
+        tools.add(tool).unwrap();
     }
     tools
 }
@@ -78,7 +79,13 @@ fn definitions_say_what_they_read() {
         assert_eq!(def.input_schema["type"], "object");
     }
     let means = Means::new(Root::open(case.root()).unwrap());
-    assert!(built_in("shell", &means).is_none());
+    let without: Vec<_> =
+        BUILT_IN.into_iter().filter(|name| built_in(name, &means).is_none()).collect();
+    assert_eq!(without, ["shell", "http_get"]);
+    let means = means
+        .with_programs(Programs::new("/none", "x", [], &[]))
+        .with_hosts(vec!["*".parse().unwrap()]);
+    assert!(BUILT_IN.into_iter().all(|name| built_in(name, &means).unwrap().def().name == name));
 }
 
 #[test]
@@ -264,6 +271,32 @@ fn searches_skip_hidden_ignored_and_binary_files_but_not_what_is_named() {
     assert_eq!(
         case.ok("glob", json!({"pattern": "*.md"})),
         "binary.md\nopen.md\nsub/deep/yes.md\n"
+    );
+}
+
+#[test]
+fn ignore_files_hold_as_they_do_for_ripgrep() {
+    let case = case(&[
+        (".ignore", "*.log\n!keep.log\n!.shown\nnot a [pattern\n/top.md\n"),
+        (".gitignore", "\u{feff}*.tmp\n"),
+        ("a.log", ""),
+        ("keep.log", ""),
+        (".shown/x.md", ""),
+        (".hidden.md", ""),
+        ("top.md", ""),
+        ("in/top.md", ""),
+        ("in/.gitignore", "!b.tmp\nkeep.log\n"),
+        ("in/a.tmp", ""),
+        ("in/b.tmp", ""),
+        ("in/keep.log", ""),
+        // What git ignores above a repository says nothing inside it; `.ignore` does.
+        ("repo/.git/config", ""),
+        ("repo/a.tmp", ""),
+        ("repo/a.log", ""),
+    ]);
+    assert_eq!(
+        case.ok("glob", json!({"pattern": "*"})),
+        ".shown/x.md\nin/b.tmp\nin/keep.log\nin/top.md\nkeep.log\nrepo/a.tmp\n"
     );
 }
 

@@ -97,6 +97,10 @@ fn run() -> Command {
                 .value_name("DIR")
                 .help("The folder that file tools see [default: .]"),
         )
+        .arg(flag("allow-shell").help(
+            "Run the agent file's shell and commands, which can do whatever you can, outside of \
+             --root too",
+        ))
         .arg(text("policy", "NAME").help(format!(
             "A policy of the config, or a built-in one: {}",
             Policy::NAMES.join(", ")
@@ -143,11 +147,7 @@ fn run() -> Command {
 
 /// A flag that exists only to be refused by name.
 fn later(name: &'static str) -> Arg {
-    let arg = Arg::new(name).long(name).hide(true);
-    match name {
-        "allow-shell" => arg.action(ArgAction::SetTrue),
-        _ => arg.num_args(0..=1).default_missing_value(""),
-    }
+    Arg::new(name).long(name).hide(true).num_args(0..=1).default_missing_value("")
 }
 
 fn sim() -> Command {

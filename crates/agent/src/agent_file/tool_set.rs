@@ -1,0 +1,47 @@
+//! The tools of an agent file, made.
+
+use super::{AgentFile, Problem, Report};
+use crate::tool::ToolSet;
+use crate::tools::{Means, built_in, command};
+
+impl AgentFile {
+    /// What of the file runs programs on this machine, which the file alone may not decide; `label`
+    /// names the file in the problems.
+    #[must_use]
+    pub fn runs_programs(&self, label: &str) -> Vec<Problem> {
+        const NEEDS: &str = "which is not confined to --root: it needs --allow-shell";
+        let report = Report::new(label);
+        let shell = self.tools.iter().any(|tool| tool == "shell").then(|| {
+            let message = format!("`shell` runs command lines on this machine, {NEEDS}");
+            report.problem(self.tools_line, Some("tools"), message)
+        });
+        let commands = self.commands.iter().map(|command| {
+            let key = format!("commands.{}", command.name);
+            let message = format!("runs a program on this machine, {NEEDS}");
+            report.problem(self.commands_line, Some(&key), message)
+        });
+        shell.into_iter().chain(commands).collect()
+    }
+
+    /// The file's tools over these means, to which it adds its hosts.
+    ///
+    /// # Errors
+    /// What runs programs, where the means do not permit that.
+    pub fn tool_set(&self, label: &str, means: Means) -> Result<ToolSet, Vec<Problem>> {
+        if !means.may_run_programs() {
+            let problems = self.runs_programs(label);
+            if !problems.is_empty() {
+                return Err(problems);
+            }
+        }
+        let means = means.with_hosts(self.http_allow.clone());
+        let tools = self.tools.iter().filter_map(|name| built_in(name, &means));
+        let commands = self.commands.iter().filter_map(|def| command(def, &means));
+        let mut set = ToolSet::new();
+        for tool in tools.chain(commands) {
+            let added = set.add(tool);
+            added.map_err(|e| vec![Report::new(label).problem(None, None, e.to_string())])?;
+        }
+        Ok(set)
+    }
+}

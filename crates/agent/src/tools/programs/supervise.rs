@@ -1,0 +1,166 @@
+//! The supervisor of one program: the process that outlives it and ends what it leaves.
+//!
+//! On Linux it is the reaper of all that descends from the program, and no group, session or
+//! double fork leads out of that; elsewhere it ends the program's process group. It cannot end
+//! what another user runs (`sudo`), nor what a service was asked to start (`systemd-run`, `at`,
+//! a container daemon), and a program that kills its supervisor first has got away.
+
+use std::io::{self, BufRead, BufReader, Read, Write as _};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process_group, wait, waitid,
+};
+
+use super::Order;
+
+/// The longest order, in bytes.
+const MAX_ORDER: u64 = 64 * 1024 * 1024;
+
+/// How long what was killed may take to be gone.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Between looks at whether what was killed is gone.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// The exit code of a supervisor that could not do its work, or a program that could not be run.
+const NOT_RUN: u8 = 126;
+/// The exit code of a program that is not there.
+const NOT_FOUND: u8 = 127;
+/// Added to the number of the signal that ended a program, as shells do.
+const BY_SIGNAL: i32 = 128;
+
+/// Runs the program that the first line of `orders` says, as a child of this process, and ends it
+/// where `orders` ends before it. Returns its exit code, as shells have it, when it and all that it
+/// started have ended. For a process that does nothing else.
+pub fn supervise(orders: impl Read + Send + 'static) -> u8 {
+    let mut orders = BufReader::new(orders);
+    match read(&mut orders).and_then(|order| run(order, orders)) {
+        Ok(code) => code,
+        Err(error) => {
+            // The output is the program's, and where it would say so.
+            let _ = writeln!(io::stderr(), "the command cannot be run: {error}");
+            if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_RUN }
+        }
+    }
+}
+
+fn read(orders: &mut impl BufRead) -> io::Result<Order> {
+    let mut line = Vec::new();
+    orders.take(MAX_ORDER).read_until(b'\n', &mut line)?;
+    Ok(serde_json::from_slice(&line)?)
+}
+
+fn run(order: Order, orders: impl Read + Send + 'static) -> io::Result<u8> {
+    use std::os::unix::process::CommandExt as _;
+
+    adopt_orphans()?;
+    let (program, arguments) = order.program.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(if order.input.is_some() { Stdio::piped() } else { Stdio::null() })
+        // `kill 0` in a script is not meant for the supervisor.
+        .process_group(0)
+        .spawn()?;
+    let input = child.stdin.take().zip(order.input);
+    std::thread::spawn(move || {
+        if let Some((mut pipe, input)) = input {
+            // A program need not read all of it.
+            let _ = pipe.write_all(input.as_bytes());
+        }
+    });
+    let program = Pid::from_child(&child);
+    let running = Arc::new(Mutex::new(true));
+    let ending = Arc::clone(&running);
+    std::thread::spawn(move || {
+        let mut orders = orders;
+        let _ = io::copy(&mut orders, &mut io::sink());
+        // Its number is its own until it is reaped, which is not before `running` is false.
+        if *ending.lock().unwrap_or_else(PoisonError::into_inner) {
+            let _ = kill_process_group(program, Signal::KILL);
+        }
+    });
+    let code = wait_for(program)?;
+    *running.lock().unwrap_or_else(PoisonError::into_inner) = false;
+    let _ = kill_process_group(program, Signal::KILL);
+    end_all();
+    Ok(code)
+}
+
+/// The exit code of the program, which stays to be reaped.
+fn wait_for(program: Pid) -> io::Result<u8> {
+    loop {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        match waitid(WaitId::Pid(program), options) {
+            Ok(Some(status)) => {
+                let signal = status.terminating_signal().map(|signal| BY_SIGNAL + signal);
+                let code = status.exit_status().or(signal).unwrap_or_default();
+                return Ok(u8::try_from(code).unwrap_or(u8::MAX));
+            }
+            Ok(None) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Kills children until there are none. A child's children become children with its death, and a
+/// child's number is not given to another before it is reaped here.
+fn end_all() {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
+                Ok(None) => break,
+                // There are no children.
+                Err(_) => return,
+            }
+        }
+        kill_children();
+        if Instant::now() > until {
+            return;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn adopt_orphans() -> io::Result<()> {
+    Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn adopt_orphans() -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(target_os = "linux")]
+fn kill_children() {
+    let me = rustix::process::getpid();
+    let Ok(processes) = std::fs::read_dir("/proc") else { return };
+    for process in processes.flatten() {
+        let name = process.file_name();
+        let Some(id) = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw)
+        else {
+            continue;
+        };
+        let stat = std::fs::read(process.path().join("stat")).unwrap_or_default();
+        if parent(&stat) == Some(me) {
+            let _ = rustix::process::kill_process(id, Signal::KILL);
+        }
+    }
+}
+
+/// The program's group has been killed, and that is all that is known of.
+#[cfg(not(target_os = "linux"))]
+fn kill_children() {}
+
+/// The parent in `/proc/PID/stat`: the second word behind the name, which may hold anything.
+#[cfg(target_os = "linux")]
+fn parent(stat: &[u8]) -> Option<Pid> {
+    let behind = stat.get(stat.iter().rposition(|byte| *byte == b')')? + 1..)?;
+    let word = std::str::from_utf8(behind).ok()?.split_ascii_whitespace().nth(1)?;
+    Pid::from_raw(word.parse().ok()?)
+}
