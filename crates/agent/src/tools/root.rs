@@ -146,6 +146,18 @@ impl Root {
         Ok(file)
     }
 
+    /// The bytes of a regular file of at most `max` bytes; `None` where there is no such file.
+    pub(super) fn small_file(&self, path: &Path, max: u64) -> Option<Vec<u8>> {
+        let fits = |metadata: &Metadata| metadata.is_file() && metadata.len() <= max;
+        self.inner.dir.metadata(path).ok().filter(fits)?;
+        let mut options = OpenOptions::new();
+        let file = self.inner.dir.open_with(path, options.read(true).never_waiting()).ok()?;
+        file.metadata().ok().filter(fits)?;
+        let mut bytes = Vec::new();
+        file.take(max).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
+    }
+
     /// An error of the file system while reading, for the model: the path as it gave it, and what
     /// is allowed.
     pub(super) fn explain(&self, given: &str, path: &Path, error: &io::Error) -> String {

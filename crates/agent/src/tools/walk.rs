@@ -1,8 +1,8 @@
 //! Candidates below a folder: relative paths of regular files, in a fixed order.
 //!
 //! The walker looks at the file system by path, so what it yields is a list of names only:
-//! whoever reads a candidate opens it through the root's handle. Links are not followed, and
-//! no ignore file outside the root is read.
+//! whoever reads a candidate, or an ignore file, opens it through the root's handle. Links are not
+//! followed, and no ignore file outside the root is read.
 
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,9 @@ use ignore::{DirEntry, WalkBuilder};
 use tokio_util::sync::CancellationToken;
 
 use super::root::{Root, shown};
+use ignored::Ignored;
+
+mod ignored;
 
 /// Files looked at in one call; past it the result says that it is partial.
 pub(super) const MAX_FILES: usize = 100_000;
@@ -79,15 +82,16 @@ impl Walk<'_> {
     /// Walks from `start`, only towards and below `target`; says whether it came to `target`.
     fn from(&self, start: &Path, target: &Path) -> Result<(Candidates, bool), String> {
         let towards = target.to_owned();
+        let ignored = Ignored::new(self.root.clone(), start.to_owned());
         let walker = WalkBuilder::new(start)
             .follow_links(false)
-            .parents(false)
-            .git_global(false)
-            .git_exclude(false)
-            .require_git(false)
+            // It would read ignore files by path, whatever they are: see `ignored`.
+            .standard_filters(false)
             .sort_by_file_name(Ord::cmp)
             .filter_entry(move |entry| {
-                entry.path().starts_with(&towards) || towards.starts_with(entry.path())
+                let (path, is_dir) = (entry.path(), entry.file_type().is_some_and(|t| t.is_dir()));
+                (path.starts_with(&towards) || towards.starts_with(path))
+                    && (entry.depth() == 0 || !ignored.leaves_out(path, is_dir))
             })
             .build();
         let mut found = Candidates { paths: Vec::new(), cut: false };

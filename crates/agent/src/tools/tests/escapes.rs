@@ -126,6 +126,39 @@ fn huge_and_binary_files_are_refused() {
     assert_eq!(fs::read_dir(case.root()).unwrap().count(), 3);
 }
 
+/// Ignore files are read on every search, by whoever filled the folder.
+#[test]
+fn ignore_files_are_read_inside_the_root_only_and_never_waited_for() {
+    let case = case(&[("a.md", "apple\n"), ("in/b.md", "apple\n"), ("in/c.txt", "apple\n")]);
+    write(case.dir.path(), "outside/rules", b"*.md\n");
+    let began = Instant::now();
+    let found = || case.ok("grep", json!({"pattern": "apple"}));
+    let all = "a.md:1:apple\nin/b.md:1:apple\nin/c.txt:1:apple\n";
+    for name in [".ignore", ".gitignore"] {
+        let path = case.root().join(name);
+        let pipe = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(pipe.unwrap().success());
+        assert_eq!(found(), all);
+        fs::remove_file(&path).unwrap();
+        for target in [case.dir.path().join("outside/rules"), "/dev/zero".into()] {
+            symlink(target, &path).unwrap();
+            assert_eq!(found(), all);
+            fs::remove_file(&path).unwrap();
+        }
+        let huge = fs::File::create(&path).unwrap();
+        huge.set_len(1 << 40).unwrap();
+        assert_eq!(found(), all);
+        fs::remove_file(&path).unwrap();
+        // A link that stays inside says what its file says.
+        write(&case.root(), "in/rules", b"b.md\n");
+        symlink("in/rules", &path).unwrap();
+        assert_eq!(found(), "a.md:1:apple\nin/c.txt:1:apple\n");
+        fs::remove_file(&path).unwrap();
+        fs::remove_file(case.root().join("in/rules")).unwrap();
+    }
+    assert!(began.elapsed() < Duration::from_secs(15));
+}
+
 /// Swaps what a path names for as long as the tools work on it: between a file and a link out, a
 /// folder and a link out, a file and a pipe.
 #[test]
