@@ -194,6 +194,22 @@ fn mode_and_links_are_kept() {
     assert_eq!(error, "`link.md` is read-only and stays as it is");
 }
 
+/// The last look is right before the rename.
+#[test]
+fn a_file_that_changes_while_it_is_edited_is_left_alone() {
+    let case = case(&[("a.md", "one\n")]);
+    let files = Files::new(Root::open(case.root()).unwrap());
+    files.saw(files.read_text("a.md").unwrap());
+    let meddle = |_: &[u8]| {
+        fs::write(case.root().join("a.md"), "mine\n").unwrap();
+        Ok(b"two\n".to_vec())
+    };
+    let error = files.edit("a.md", meddle, &CancellationToken::new()).unwrap_err();
+    assert!(error.starts_with("`a.md` has changed since it was read"), "{error}");
+    assert_eq!(text(&case, "a.md"), "mine\n");
+    assert_eq!(fs::read_dir(case.root()).unwrap().count(), 1);
+}
+
 #[test]
 fn a_call_that_was_cancelled_writes_nothing() {
     let case = case(&[]);
