@@ -289,14 +289,14 @@ fn ignore_files_hold_as_they_do_for_ripgrep() {
         ("in/a.tmp", ""),
         ("in/b.tmp", ""),
         ("in/keep.log", ""),
-        // What git ignores above a repository says nothing inside it; `.ignore` does.
+        // Repositories within do not matter: what is no part of one is ignored in the same way.
         ("repo/.git/config", ""),
         ("repo/a.tmp", ""),
-        ("repo/a.log", ""),
+        ("repo/b.md", ""),
     ]);
     assert_eq!(
         case.ok("glob", json!({"pattern": "*"})),
-        ".shown/x.md\nin/b.tmp\nin/keep.log\nin/top.md\nkeep.log\nrepo/a.tmp\n"
+        ".shown/x.md\nin/b.tmp\nin/keep.log\nin/top.md\nkeep.log\nrepo/b.md\n"
     );
 }
 

@@ -25,8 +25,6 @@ pub(super) struct Ignored {
 struct Rules {
     ignore: Gitignore,
     gitignore: Gitignore,
-    /// A repository begins here: what `.gitignore` says above does not hold in it.
-    is_repository: bool,
 }
 
 impl Ignored {
@@ -50,7 +48,6 @@ impl Ignored {
         let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
         let above = || path.ancestors().skip(1).take_while(|above| above.starts_with(&self.start));
         let (mut ignore, mut gitignore) = (Match::None, Match::None);
-        let mut in_repository = false;
         for folder in above() {
             if !folders.contains_key(folder) {
                 folders.insert(folder.to_owned(), self.rules(folder));
@@ -59,10 +56,9 @@ impl Ignored {
             if ignore.is_none() {
                 ignore = rules.ignore.matched(path, is_dir).map(|_| ());
             }
-            if gitignore.is_none() && !in_repository {
+            if gitignore.is_none() {
                 gitignore = rules.gitignore.matched(path, is_dir).map(|_| ());
             }
-            in_repository |= rules.is_repository;
         }
         ignore.or(gitignore)
     }
@@ -70,8 +66,7 @@ impl Ignored {
     fn rules(&self, folder: &Path) -> Rules {
         let inside = folder.strip_prefix(self.root.path()).unwrap_or(folder);
         let of = |name: &str| self.read(folder, &inside.join(name));
-        let is_repository = self.root.dir().symlink_metadata(inside.join(".git")).is_ok();
-        Rules { ignore: of(".ignore"), gitignore: of(".gitignore"), is_repository }
+        Rules { ignore: of(".ignore"), gitignore: of(".gitignore") }
     }
 
     /// The rules of a file, as far as they can be understood; none where there is no such file.
