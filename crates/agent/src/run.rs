@@ -59,7 +59,8 @@ pub struct Agent {
 pub struct Options {
     /// The API that the model is asked through. Default: Anthropic Messages.
     pub api: Api,
-    /// Output tokens of a request; `None`: 16,000 or the model's maximum, if that is less.
+    /// Output tokens of a request; `None`: 16,000 or the model's maximum, if that is less, or 8,192
+    /// where that is not known.
     pub max_tokens: Option<u64>,
     /// Whether to ask for visible thinking, where the model has it.
     pub show_thinking: bool,
@@ -293,6 +294,7 @@ impl UnderWay<'_> {
             facts,
             capability: self.setup.capability,
             output_maximum: self.setup.model.and_then(|model| model.max_output).map(u64::from),
+            window: self.setup.model.and_then(|model| model.context_window).map(u64::from),
             shape: self.setup.shape.clone(),
             chain: None,
         };

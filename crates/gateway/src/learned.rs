@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use softland_session::core::Rung;
+use softland_session::core::models;
 use softland_session::core::models::capability::{Capability, Forced};
 
 /// Models that are remembered.
@@ -36,8 +37,12 @@ pub(crate) struct LimitLesson {
 const SMALL: u64 = 4096;
 
 impl Learned {
-    /// A 400 was the answer to this rung.
+    /// A 400 was the answer to this rung. It teaches of a model that no table knows: where one
+    /// does, the refusal was for something else.
     pub(crate) fn refused(&self, model: &str, rung: Option<Rung>) {
+        if models::find(None, model).is_some() {
+            return;
+        }
         let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
         if models.len() >= MOST && !models.contains_key(model) {
             return;
@@ -113,6 +118,9 @@ mod tests {
         learned.refused("m", Some(Rung::Respond));
         assert_eq!(learned.of("m", table).forced, Forced::No);
         assert_eq!(learned.of("other", table), table);
+        // Of a model in the table one refusal says nothing.
+        learned.refused("claude-sonnet-4-5", Some(Rung::None));
+        assert_eq!(learned.of("claude-sonnet-4-5", table), table);
     }
 
     #[test]

@@ -10,6 +10,7 @@
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -305,9 +306,14 @@ async fn what_real_clients_send_is_told_apart() {
 
 /// A provider that gives each call an id of its own, and then answers.
 async fn working() -> Provider {
+    calling(|n| format!("toolu_{n:08}abcd")).await
+}
+
+/// A provider that calls by these ids, three times, and then answers.
+async fn calling(id: impl Fn(usize) -> String + Send + Sync + 'static) -> Provider {
     let count = AtomicUsize::new(0);
     Provider::does(move |asked, wire| {
-        let n = count.fetch_add(1, Ordering::SeqCst);
+        let id = id(count.fetch_add(1, Ordering::SeqCst));
         async move {
             let form = Form::of(&asked);
             let result = match form.api {
@@ -315,7 +321,6 @@ async fn working() -> Provider {
                 Api::Chat => "tool_call_id",
                 Api::Responses => "function_call_output",
             };
-            let id = format!("toolu_{n:08}abcd");
             let call = json!({"type": "tool_use", "id": id, "name": "read_file", "input": {}});
             let text = json!({"type": "text", "text": "It is done, and this is the answer."});
             let greets = asked.text().contains(r#""content":"hi""#);
@@ -366,6 +371,32 @@ async fn strangers_who_are_told_the_same_are_strangers() {
             runs.push(run_of(&stranger.turn(&gateway).await.0));
         }
         assert_ne!(runs[0], runs[1], "an answer without a call tells nobody from anybody");
+    }
+}
+
+/// Tests and evaluations do: what was asked and answered before, word for word, is had again, one
+/// after another and side by side.
+#[tokio::test]
+async fn a_conversation_that_is_had_again_is_one_run_of_its_own() {
+    for api in APIS {
+        let provider = calling(|_| "call_0".to_owned()).await;
+        let gateway = Running::with(governed(&provider.url(), &[])).await;
+        let mut runs = Vec::new();
+        for _ in 0..2 {
+            let mut pair = [Client::on(api, true), Client::on(api, true)];
+            let mut seen = [Vec::new(), Vec::new()];
+            for _ in 0..3 {
+                for (client, seen) in pair.iter_mut().zip(&mut seen) {
+                    seen.push(run_of(&client.turn(&gateway).await.0));
+                }
+            }
+            runs.extend(seen);
+        }
+        for run in &runs {
+            assert!(run.iter().all(|id| *id == run[0]), "{api:?}: {runs:?}");
+        }
+        let distinct: BTreeSet<_> = runs.iter().map(|run| &run[0]).collect();
+        assert_eq!(distinct.len(), 4, "{api:?}: {runs:?}");
     }
 }
 

@@ -50,6 +50,7 @@ fn begun(body: Vec<u8>, policy: Policy) -> Bytes {
         facts: Facts::default(),
         capability: capability(Some("anthropic"), "claude-opus-5-5"),
         output_maximum: Some(128_000),
+        window: None,
         shape: None,
         chain: None,
     };

@@ -7,24 +7,24 @@
 //! or the run has ended.
 
 mod behind;
+mod context;
 mod done;
 mod notice;
 mod plan;
 mod shown;
 mod unfinished;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use softland_core::models::{self, capability::Capability};
+use softland_core::models::capability::Capability;
 use softland_core::policy::Policy;
 use softland_core::{
     Admission, Because, Class, Digest, Ended, Facts, Failure, Here, Ladder, Next, Outcome, Pinned,
     Reason, Role, Run, Rung, Signal, SignalKind, Tail, Text, Transcript, classify, looks_trivial,
 };
 use softland_wire::request::{BlockKind, Content, Request, RequestError, Role as RequestRole};
-use softland_wire::tags::Shape;
 use softland_wire::{Api, Splice, Tokens};
 
 use crate::anthropic::history::Fold;
@@ -36,54 +36,10 @@ use crate::remembered::{Remembered, Seen};
 use crate::reply::Reply;
 use crate::tags::{self, Reader};
 
+pub use context::Context;
 pub use done::{Done, Pending};
 pub use notice::{error_event, ping};
 pub use unfinished::{Unfinished, Unreadable};
-
-/// What an exchange needs to know beside the request.
-#[derive(Clone, Debug)]
-pub struct Context {
-    /// The API that the client speaks.
-    pub api: Api,
-    /// Who executes the tools.
-    pub role: Role,
-    /// The policy for a run that has no record yet.
-    pub policy: Policy,
-    /// What earlier exchanges returned to be kept.
-    pub records: BTreeMap<Digest, Pinned>,
-    /// What the transcript does not show, now.
-    pub facts: Facts,
-    /// What the model's API accepts.
-    pub capability: Capability,
-    /// The model's largest output, in tokens; `None` where unknown.
-    pub output_maximum: Option<u64>,
-    /// Where the model writes its calls as text: how these are read, and what of the responses'
-    /// text the client gets. `None`: text is text.
-    pub shape: Option<Arc<Shape>>,
-    /// How the request's body was joined, where the provider keeps what stands before it.
-    pub chain: Option<Chain>,
-}
-
-impl Context {
-    /// The context of a conversation's first request, with what the built-in tables know of the
-    /// model. `provider` may be left out where the model's name says enough.
-    #[must_use]
-    pub fn new(role: Role, policy: Policy, provider: Option<&str>, model: &str) -> Self {
-        Self {
-            api: Api::default(),
-            role,
-            policy,
-            records: BTreeMap::new(),
-            facts: Facts::default(),
-            capability: models::capability(provider, model),
-            output_maximum: models::find(provider, model)
-                .and_then(|model| model.max_output)
-                .map(u64::from),
-            shape: None,
-            chain: None,
-        }
-    }
-}
 
 /// What to do next.
 #[derive(Debug)]
@@ -104,6 +60,7 @@ pub struct Opened<'a> {
     fold: Fold<'a>,
     capability: Capability,
     output_maximum: Option<u64>,
+    window: Option<u64>,
     chain: Option<Chain>,
     fallback: Pinned,
     reader: Option<Reader>,
@@ -119,15 +76,26 @@ impl<'a> Opened<'a> {
         context: Context,
         remembered: Remembered<'a>,
     ) -> Self {
-        let Context { role, policy, records, capability, output_maximum, chain, shape, .. } =
-            context;
+        let Context { role, policy, records, capability, chain, shape, .. } = context;
+        let (output_maximum, window) = (context.output_maximum, context.window);
         let reader = shape.map(|shape| Reader { shape, role });
         let fallback = Pinned::new(policy.clone());
         let mut transcript = Transcript::new(role, policy, records);
         transcript.answer_by(plan::forced_answer(request));
         let remembered = (role == Role::Gateway).then_some(remembered);
         let fold = Fold::new(request, transcript, remembered, reader.clone());
-        Self { request, body, role, fold, capability, output_maximum, chain, fallback, reader }
+        Self {
+            request,
+            body,
+            role,
+            fold,
+            capability,
+            output_maximum,
+            window,
+            chain,
+            fallback,
+            reader,
+        }
     }
 
     /// Where the newest message stands; `None` where it is not a user's.
@@ -156,6 +124,7 @@ pub struct Exchange {
     role: Role,
     capability: Capability,
     output_maximum: Option<u64>,
+    window: Option<u64>,
     api: Api,
     /// What the client sent, joined with what stands before it.
     body: Bytes,
@@ -225,7 +194,8 @@ impl Exchange {
     }
 
     fn open(opened: Opened<'_>, facts: Facts, out: &mut Out) -> Self {
-        let Opened { request, body, role, mut fold, capability, output_maximum, .. } = opened;
+        let Opened { request, body, role, mut fold, capability, output_maximum, window, .. } =
+            opened;
         let Opened { chain, fallback, reader, .. } = opened;
         let here = fold.here;
         let newest = fold.newest(&facts);
@@ -269,6 +239,7 @@ impl Exchange {
             role,
             capability,
             output_maximum,
+            window,
             api: request.api,
             body,
             chain,

@@ -433,6 +433,7 @@ impl Client {
             facts: Facts::default(),
             capability: capability(Some("anthropic"), self.model),
             output_maximum: None,
+            window: None,
             shape: None,
             chain: None,
         }

@@ -117,7 +117,7 @@ impl<'a> Asked<'a> {
             None => (Cow::Borrowed(&config.scenario), asked),
             Some((name, id)) => match Scenario::named(name) {
                 Ok(scenario) => (Cow::Owned(scenario), id),
-                Err(wrong) => return Err(Refusal::unlisted(&wrong)),
+                Err(wrong) => return Err(Refusal::no_scenario(wrong)),
             },
         };
         match open::find(config.listed(id)) {

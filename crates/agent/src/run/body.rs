@@ -21,6 +21,9 @@ use crate::tool::{ToolDef, ToolFormat};
 const INTERRUPTED: &str = "[interrupted before an answer]";
 /// Output tokens of a request where nothing else is said.
 const MAX_TOKENS: u64 = 16_000;
+/// The same for a model whose maximum is not known: more is refused by some (`deepseek-chat` takes
+/// 8,192), and what is cut goes on in a continuation.
+const UNKNOWN_MAX_TOKENS: u64 = 8_192;
 
 /// The messages of an agent, run after run.
 #[derive(Clone, Debug, Default)]
@@ -231,8 +234,9 @@ impl UnderWay<'_> {
     }
 
     fn max_tokens(&self) -> u64 {
-        let most = self.setup.model.and_then(|model| model.max_output).map_or(u64::MAX, u64::from);
-        self.agent.options.max_tokens.unwrap_or(MAX_TOKENS).min(most)
+        let most = self.setup.model.and_then(|model| model.max_output).map(u64::from);
+        let usual = if most.is_some() { MAX_TOKENS } else { UNKNOWN_MAX_TOKENS };
+        self.agent.options.max_tokens.unwrap_or(usual).min(most.unwrap_or(u64::MAX))
     }
 
     fn tool_definitions(&self) -> Vec<ToolDef> {

@@ -124,6 +124,7 @@ fn b33_the_bare_message_comes_once_and_then_softland_answers() {
         facts: Facts::default(),
         capability: capability(Some("anthropic"), "claude-sonnet-4-5"),
         output_maximum: None,
+        window: None,
         shape: None,
         chain: None,
     };

@@ -299,16 +299,25 @@ impl Account {
 
     /// It was sent, and given up or cut before anything said what it costs: the provider has read
     /// it, and bills that, and the `output` tokens of which something came. What it wrote beside,
-    /// if anything, nobody knows.
-    pub(super) fn unanswered(&mut self, output: u64) -> Option<NanoUsd> {
-        let price = self.tariff.at(self.newest.bound.input)?;
+    /// if anything, nobody knows. Its tokens are estimated, its cost is bounded.
+    pub(super) fn unanswered(&mut self, output: u64) -> (Tokens, Option<NanoUsd>) {
         let output = output.min(self.newest.output);
+        let tokens = self.estimated(output);
+        let Some(price) = self.tariff.at(self.newest.bound.input) else { return (tokens, None) };
         let cost = self.newest.input + money::tokens_cost(output, price.output);
         self.cost += cost;
         if let Some(lease) = self.lease.take() {
             lease.settle(cost);
         }
-        Some(cost)
+        (tokens, Some(cost))
+    }
+
+    /// Counts the tokens of a request whose answer does not say them.
+    pub(super) fn estimated(&mut self, output: u64) -> Tokens {
+        let input = money::input_estimate(self.known, self.newest.size);
+        let tokens = Tokens { input, output, ..Tokens::default() };
+        self.used = self.used.plus(tokens);
+        tokens
     }
 
     /// It was answered in a form that nobody here can read: all that was held for it may have been

@@ -435,12 +435,15 @@ impl Flow {
     /// without one nobody knows.
     fn bill(&mut self, tokens: Tokens) {
         let limited = self.exchange.run().policy().counts_usage();
-        let (cost, remark) = match tokens == Tokens::default() {
-            false => (self.account.add(tokens), None),
-            true if limited => (self.account.unread(), Some(UNSAID_HELD)),
+        let (tokens, cost, remark) = match tokens == Tokens::default() {
+            false => (tokens, self.account.add(tokens), None),
+            true if limited => {
+                let tokens = self.account.estimated(self.exchange.so_far().output);
+                (tokens, self.account.unread(), Some(UNSAID_HELD))
+            }
             true => {
                 self.account.nothing();
-                (None, Some(UNSAID))
+                (tokens, None, Some(UNSAID))
             }
         };
         let run = self.account.state.id.as_str();
@@ -452,12 +455,12 @@ impl Flow {
     fn bill_unfinished(&mut self, so_far: Tokens, received: u64, why: &str) {
         // Of OpenAI's protocols a stream that goes on has said nothing of its input.
         let unsaid = so_far.input_total() == 0 && self.record.is_under_way();
-        let cost = match unsaid {
+        let (tokens, cost) = match unsaid {
             true => self.account.unanswered(so_far.output.max(received / 4)),
-            false => self.account.add(so_far),
+            false => (so_far, self.account.add(so_far)),
         };
         let run = self.account.state.id.as_str();
-        self.record.billed((&self.opening, run), so_far, cost, Some(why));
+        self.record.billed((&self.opening, run), tokens, cost, Some(why));
     }
 
     /// What the client's request led to is not done: none is sent.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use softland_session::core::policy::{OnStoreLoss, Policy};
-use softland_session::core::{Digest, Facts, NanoUsd, Role};
+use softland_session::core::{Digest, Facts, NanoUsd, Role, models};
 use softland_session::wire::request::Request;
 use softland_session::{Chain, Context, Opened, Out, Outline, uses_tags};
 
@@ -101,6 +101,7 @@ impl Opening {
         let mut context =
             Context::new(Role::Gateway, self.chosen.policy.clone(), None, &self.model);
         context.api = self.asked.api;
+        context.window = Some(money::window(models::find(None, &self.model)));
         context.chain.clone_from(&self.chain);
         context.shape = self.chosen.shaping.as_ref().map(|shaping| Arc::clone(&shaping.shape));
         // What is only metered is no part of the conversation whose name it carries.

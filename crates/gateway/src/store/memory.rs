@@ -27,6 +27,8 @@ const LINK: usize = 300;
 /// Turns by which conversations are found: as many as a table of 32,768 places takes without
 /// growing to twice its size. One is about 300 bytes.
 const TURNS: usize = 28_000;
+/// Conversations that are known by one and the same turn.
+const TWINS: usize = 16;
 
 /// A store in memory.
 #[derive(Debug, Default)]
@@ -37,7 +39,8 @@ pub(crate) struct MemoryStore {
 #[derive(Debug, Default)]
 struct Held {
     scopes: HashMap<Arc<str>, (u64, Box<Kept>)>,
-    turns: HashMap<Answered, (u64, Turn)>,
+    /// Strangers who ask the same and are told the same have a turn each, the newest last.
+    turns: HashMap<Answered, (u64, Vec<Turn>)>,
     links: HashMap<Arc<str>, (u64, Arc<Link>)>,
     link_bytes: usize,
     policies: Policies,
@@ -55,8 +58,6 @@ struct Turn {
     then: Arc<Run>,
     /// The first history that went on from here.
     child: Option<Digest>,
-    /// Several conversations answered so, and none of them can be told by it.
-    shared: bool,
 }
 
 #[async_trait]
@@ -65,10 +66,8 @@ impl Store for MemoryStore {
         let mut held = self.lock();
         let clock = held.tick();
         for turn in turns.iter().rev() {
-            let Some((used, known)) = held.turns.get_mut(turn) else { continue };
-            if known.shared {
-                continue;
-            }
+            let Some((used, twins)) = held.turns.get_mut(turn) else { continue };
+            let Some(known) = going_on(twins, here) else { continue };
             *used = clock;
             let fork = known.child.is_some_and(|child| child != here);
             known.child.get_or_insert(here);
@@ -140,12 +139,15 @@ impl Held {
         let run = kept.apply(changes, &mut self.policies);
         self.bytes = (self.bytes + kept.bytes()).saturating_sub(before);
         if let Some((turn, (run, then))) = answered.zip(run) {
-            let known = self.turns.get(&turn).map(|(_, known)| known);
-            let child = known.and_then(|known| known.child);
-            // Strangers who ask the same and are told the same do not become one.
-            let shared = known.is_some_and(|known| known.shared || known.scope != name);
-            let known = Turn { scope: name, run, then, child, shared };
-            self.turns.insert(turn, (clock, known));
+            let (used, twins) = self.turns.entry(turn).or_default();
+            *used = clock;
+            match twins.iter_mut().find(|twin| twin.scope == name) {
+                Some(own) => (own.run, own.then) = (run, then),
+                None => twins.push(Turn { scope: name, run, then, child: None }),
+            }
+            if twins.len() > TWINS {
+                twins.remove(0);
+            }
         }
         self.shrink();
     }
@@ -177,6 +179,16 @@ impl Held {
             forget(&mut self.turns);
         }
     }
+}
+
+/// Which of several conversations that came to the same turn goes on with `here`. They are alike up
+/// to there, so the first that has not gone on will do, and each goes on once; else the newest that
+/// went on so before, which is asked again; else the newest, which forks.
+fn going_on(twins: &mut [Turn], here: Digest) -> Option<&mut Turn> {
+    let new = twins.iter().position(|twin| twin.child.is_none());
+    let again = || twins.iter().rposition(|twin| twin.child == Some(here));
+    let at = new.or_else(again).or_else(|| twins.len().checked_sub(1))?;
+    twins.get_mut(at)
 }
 
 fn bytes_of(link: &Link) -> usize {

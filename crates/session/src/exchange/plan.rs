@@ -220,7 +220,10 @@ fn max_tokens(exchange: &Exchange) -> Option<u64> {
     let wanted = match (grown, room) {
         (Some(grown), Some(room)) => Some(grown.min(room.max(1))),
         // Without a limit of its own the model's holds, and one beyond that may be refused.
-        (None, room) => room.filter(|room| exchange.output_maximum.is_none_or(|m| *room < m)),
+        (None, room) => {
+            let most = exchange.output_maximum.or(exchange.window);
+            room.filter(|room| most.is_none_or(|most| *room < most))
+        }
         (grown, None) => grown,
     };
     wanted.filter(|wanted| Some(*wanted) != asked)

@@ -55,6 +55,11 @@ impl Refusal {
         Self::new(404, "invalid_request_error", message).code("model_not_found")
     }
 
+    /// A scenario that there is not, asked for as a model.
+    pub(crate) fn no_scenario(message: String) -> Self {
+        Self::new(404, "invalid_request_error", message).code("model_not_found")
+    }
+
     pub(crate) fn code(self, code: &'static str) -> Self {
         Self { code: Some(code), ..self }
     }

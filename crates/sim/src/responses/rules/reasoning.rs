@@ -1,6 +1,7 @@
 //! Reasoning items: unmodified, with the items they belong to, and these with them.
 
 use super::items::not_kept;
+use crate::history::Role;
 use crate::json::Json;
 use crate::laws::Thinks;
 use crate::models::open::{Dialect, OpenModel};
@@ -80,7 +81,8 @@ impl Check<'_> {
                                 the API.",
                     );
                 }
-                Kind::Output | Kind::Message(_) => reasoned = false,
+                // What the model says before it calls belongs to the same turn.
+                Kind::Output | Kind::Message(Role::User | Role::System) => reasoned = false,
                 _ => {}
             }
         }

@@ -64,6 +64,12 @@ pub(super) fn check(body: &Json, model: &OpenModel) -> Checked {
         known(body, "", FIELDS)?;
     }
     types(body, TYPES)?;
+    let input = body.get("input").filter(|input| **input != Json::Null);
+    ensure(input.is_none_or(|input| matches!(input, Json::Str(_) | Json::List(_))), || {
+        let message = "Invalid type for 'input': expected one of a string or an array of input \
+                       items.";
+        Refusal::bad(message).at("input").code("invalid_type")
+    })?;
     bounds(body, &[("temperature", 0.0, 2.0), ("top_p", 0.0, 1.0)])?;
     max_tokens(body, model)?;
     integer(body, "max_tool_calls", 1)?;

@@ -1,0 +1,59 @@
+//! What an exchange needs to know beside the request.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use softland_core::models::capability::Capability;
+use softland_core::policy::Policy;
+use softland_core::{Digest, Facts, Pinned, Role, models};
+use softland_wire::Api;
+use softland_wire::tags::Shape;
+
+use crate::chain::Chain;
+
+/// What an exchange needs to know beside the request.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// The API that the client speaks.
+    pub api: Api,
+    /// Who executes the tools.
+    pub role: Role,
+    /// The policy for a run that has no record yet.
+    pub policy: Policy,
+    /// What earlier exchanges returned to be kept.
+    pub records: BTreeMap<Digest, Pinned>,
+    /// What the transcript does not show, now.
+    pub facts: Facts,
+    /// What the model's API accepts.
+    pub capability: Capability,
+    /// The model's largest output, in tokens; `None` where unknown.
+    pub output_maximum: Option<u64>,
+    /// The most that a request and its answer may have together, in tokens; `None` where unknown.
+    pub window: Option<u64>,
+    /// Where the model writes its calls as text: how these are read, and what of the responses'
+    /// text the client gets. `None`: text is text.
+    pub shape: Option<Arc<Shape>>,
+    /// How the request's body was joined, where the provider keeps what stands before it.
+    pub chain: Option<Chain>,
+}
+
+impl Context {
+    /// The context of a conversation's first request, with what the built-in tables know of the
+    /// model. `provider` may be left out where the model's name says enough.
+    #[must_use]
+    pub fn new(role: Role, policy: Policy, provider: Option<&str>, model: &str) -> Self {
+        let known = models::find(provider, model);
+        Self {
+            api: Api::default(),
+            role,
+            policy,
+            records: BTreeMap::new(),
+            facts: Facts::default(),
+            capability: models::capability(provider, model),
+            output_maximum: known.and_then(|model| model.max_output).map(u64::from),
+            window: known.and_then(|model| model.context_window).map(u64::from),
+            shape: None,
+            chain: None,
+        }
+    }
+}
