@@ -158,4 +158,20 @@ pub struct Facts {
     pub stale: u64,
     /// Turns refused by a tool's own limit that the transcript does not show.
     pub tool_refusals: u64,
+    /// Where the run is somebody's sub-agent: the money of the account above it, but the
+    /// session's, that has the least left.
+    #[serde(default)]
+    pub cost_above: Option<Above<NanoUsd>>,
+    /// The same of tokens.
+    #[serde(default)]
+    pub tokens_above: Option<Above<u64>>,
+}
+
+/// What stands in an account above a run's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Above<T> {
+    /// Spent, or held back for the answers of others.
+    pub used: T,
+    /// The limit of whoever the account belongs to.
+    pub limit: T,
 }

@@ -54,5 +54,6 @@ fn caps(facts: &Facts, policy: &Policy) -> impl Iterator<Item = (Reason, NanoUsd
     let session = policy
         .session_cost_limit_usd
         .map(|limit| (Reason::SessionCost, facts.session_cost.max(facts.cost), limit));
-    run.into_iter().chain(session)
+    let above = facts.cost_above.map(|above| (Reason::Cost, above.used, above.limit));
+    run.into_iter().chain(session).chain(above)
 }

@@ -6,30 +6,41 @@ use crate::event::Facts;
 use crate::policy::Policy;
 
 pub(crate) fn reached(facts: &Facts, policy: &Policy) -> Option<Because> {
-    let limit = policy.tokens_limit?;
-    let room = room(facts, policy)?;
-    (room < least_output(facts, policy, limit))
-        .then(|| Because::count(Reason::Tokens, facts.tokens, limit))
+    caps(facts, policy).find_map(|(used, limit)| {
+        (room_of(facts, policy, (used, limit)) < least_output(facts, policy, limit))
+            .then(|| Because::count(Reason::Tokens, used, limit))
+    })
 }
 
 pub(crate) fn warned(facts: &Facts, policy: &Policy) -> Option<Because> {
-    let limit = policy.tokens_limit?;
-    policy
-        .warn_at
-        .reached(facts.tokens, limit)
-        .then(|| Because::count(Reason::Tokens, facts.tokens, limit))
+    caps(facts, policy)
+        .find(|(used, limit)| policy.warn_at.reached(*used, *limit))
+        .map(|(used, limit)| Because::count(Reason::Tokens, used, limit))
 }
 
 /// Output tokens that an exploring request may have.
 pub(crate) fn room(facts: &Facts, policy: &Policy) -> Option<u64> {
-    let limit = policy.tokens_limit?;
-    let answer = facts.next_input.saturating_add(reserve(policy, limit));
-    Some(last_room(facts, policy)?.saturating_sub(answer))
+    caps(facts, policy).map(|cap| room_of(facts, policy, cap)).min()
 }
 
 /// Output tokens that a landing request may have.
 pub(crate) fn last_room(facts: &Facts, policy: &Policy) -> Option<u64> {
-    Some(policy.tokens_limit?.saturating_sub(facts.tokens).saturating_sub(facts.next_input))
+    caps(facts, policy).map(|cap| last_room_of(facts, cap)).min()
+}
+
+fn room_of(facts: &Facts, policy: &Policy, (used, limit): (u64, u64)) -> u64 {
+    let answer = facts.next_input.saturating_add(reserve(policy, limit));
+    last_room_of(facts, (used, limit)).saturating_sub(answer)
+}
+
+fn last_room_of(facts: &Facts, (used, limit): (u64, u64)) -> u64 {
+    limit.saturating_sub(used).saturating_sub(facts.next_input)
+}
+
+/// What is used of which limit: the run's own, and that of a run above it.
+fn caps(facts: &Facts, policy: &Policy) -> impl Iterator<Item = (u64, u64)> {
+    let own = policy.tokens_limit.map(|limit| (facts.tokens, limit));
+    own.into_iter().chain(facts.tokens_above.map(|above| (above.used, above.limit)))
 }
 
 /// A reserve larger than an eighth of the limit would land runs before they began.

@@ -1,0 +1,309 @@
+//! The accounts of a tree and the leases on them.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use super::room::{Fit, Short, Standing, What};
+use super::{Amount, Ask, Caps, Terms};
+use crate::money::NanoUsd;
+use crate::time::Millis;
+
+/// An account of a tree; of no use with another tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AccountId(u64);
+
+/// A lease of a tree; of no use with another tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LeaseId(u64);
+
+/// The accounts of a session and all that is leased on them.
+#[derive(Clone, Debug)]
+pub struct Leases {
+    accounts: BTreeMap<AccountId, Account>,
+    leases: BTreeMap<LeaseId, Lease>,
+    next: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Account {
+    parent: Option<AccountId>,
+    terms: Terms,
+    /// All that was spent here and below, by accounts that are closed, too.
+    spent: Amount,
+    /// When it has to be at its end.
+    until: Option<Millis>,
+    /// When it has to begin with its answer.
+    exploring_until: Option<Millis>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Lease {
+    account: AccountId,
+    amount: Amount,
+    /// What of it was taken from the account's reserve.
+    of_reserve: Amount,
+}
+
+impl Leases {
+    /// The session's account, above all others. It is never closed.
+    pub const SESSION: AccountId = AccountId(0);
+
+    /// A session that has spent so much before.
+    #[must_use]
+    pub fn new(caps: Caps, spent: Amount) -> Self {
+        let terms = Terms { caps, ..Terms::default() };
+        let session =
+            Account { parent: None, terms, spent, until: caps.time, exploring_until: caps.time };
+        let accounts = BTreeMap::from([(Self::SESSION, session)]);
+        Self { accounts, leases: BTreeMap::new(), next: 1 }
+    }
+
+    /// Opens an account below `parent`. It ends at the latest when its parent has to begin with
+    /// its own answer.
+    ///
+    /// # Errors
+    /// When its reserve does not fit, or `parent` has no time left or is closed; then nothing has
+    /// changed.
+    pub fn open(
+        &mut self,
+        parent: AccountId,
+        terms: Terms,
+        now: Millis,
+    ) -> Result<AccountId, Short> {
+        let above = self.on_time(parent, now, true)?;
+        let own = terms.caps.time.map(|time| Millis(now.0.saturating_add(time.0)));
+        let until = [own, above.exploring_until].into_iter().flatten().min();
+        let exploring_until = until.map(|until| {
+            let has = until.0.saturating_sub(now.0);
+            Millis(until.0 - terms.reserve_time.0.min(has / 2))
+        });
+        let account = AccountId(self.next);
+        let held = terms.reserve;
+        let terms = Terms { reserve: Amount::default(), ..terms };
+        let spent = Amount::default();
+        let opened = Account { parent: Some(parent), terms, spent, until, exploring_until };
+        self.accounts.insert(account, opened);
+        if let Err(short) = self.hold(account, held) {
+            self.accounts.remove(&account);
+            return Err(short);
+        }
+        self.next += 1;
+        Ok(account)
+    }
+
+    /// Holds back so much for the account's answer from now on, instead of what it did before.
+    ///
+    /// # Errors
+    /// When it does not fit; then it holds back what it did before.
+    pub fn hold(&mut self, account: AccountId, reserve: Amount) -> Result<(), Short> {
+        match self.fit(account, &Ask::default(), reserve) {
+            Fit::Not(short) => Err(short),
+            Fit::Output(_) => {
+                self.set_reserve(account, reserve);
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes a lease for a request that is not the answer yet, and holds back `reserve` for the
+    /// answer after it. How much output it may have depends on what there is.
+    ///
+    /// # Errors
+    /// When there is not enough for both, or no time; then nothing has changed.
+    pub fn explore(
+        &mut self,
+        account: AccountId,
+        ask: &Ask,
+        reserve: Amount,
+        now: Millis,
+    ) -> Result<(LeaseId, u64), Short> {
+        self.on_time(account, now, true)?;
+        match self.fit(account, ask, reserve) {
+            Fit::Not(short) => Err(short),
+            Fit::Output(output) => {
+                self.set_reserve(account, reserve);
+                Ok((self.take(account, ask.with(output), Amount::default()), output))
+            }
+        }
+    }
+
+    /// Takes a lease for the answer: of the account's reserve, and of whatever is free beside.
+    ///
+    /// # Errors
+    /// When both together are not enough, or the time is over; then nothing has changed.
+    pub fn answer(
+        &mut self,
+        account: AccountId,
+        ask: &Ask,
+        now: Millis,
+    ) -> Result<(LeaseId, u64), Short> {
+        self.on_time(account, now, false)?;
+        match self.fit(account, ask, Amount::default()) {
+            Fit::Not(short) => Err(short),
+            Fit::Output(output) => {
+                let (amount, reserve) = (ask.with(output), self.reserve(account));
+                let of_reserve = amount.min(reserve);
+                self.set_reserve(account, reserve.less(of_reserve));
+                Ok((self.take(account, amount, of_reserve), output))
+            }
+        }
+    }
+
+    /// Makes a lease smaller, as soon as the request can no longer come to all of it; what came
+    /// from the reserve goes back first.
+    pub fn lower(&mut self, lease: LeaseId, to: Amount) {
+        let Some(lease) = self.leases.get_mut(&lease) else { return };
+        let back = lease.amount.less(to).min(lease.of_reserve);
+        lease.amount = lease.amount.min(to);
+        lease.of_reserve = lease.of_reserve.less(back);
+        let account = lease.account;
+        self.set_reserve(account, self.reserve(account).plus(back));
+    }
+
+    /// Ends a lease: what the request cost is spent, what it did not spend is everybody's again,
+    /// or the reserve's, if it came from there.
+    pub fn settle(&mut self, lease: LeaseId, actual: Amount) {
+        let Some(Lease { account, amount, of_reserve }) = self.leases.remove(&lease) else {
+            return;
+        };
+        let back = amount.less(actual).min(of_reserve);
+        self.set_reserve(account, self.reserve(account).plus(back));
+        let path: Vec<AccountId> = self.path(account).collect();
+        for id in path {
+            if let Some(account) = self.accounts.get_mut(&id) {
+                account.spent = account.spent.plus(actual);
+            }
+        }
+    }
+
+    /// Closes an account and all below it: its reserve is everybody's again. A lease that is
+    /// still open there is spent whole, since nobody can say what its request has cost.
+    pub fn close(&mut self, account: AccountId) {
+        if account == Self::SESSION {
+            return;
+        }
+        let below = |id: &AccountId| self.is_within(*id, account);
+        let open: Vec<(LeaseId, Amount)> = self
+            .leases
+            .iter()
+            .filter(|(_, lease)| below(&lease.account))
+            .map(|(id, lease)| (*id, lease.amount))
+            .collect();
+        let closed: Vec<AccountId> = self.accounts.keys().copied().filter(below).collect();
+        for (lease, amount) in open {
+            self.settle(lease, amount);
+        }
+        for id in closed {
+            self.accounts.remove(&id);
+        }
+    }
+
+    /// Closes every account that has expired: whoever had it has crashed.
+    pub fn expire(&mut self, now: Millis) {
+        let over = |account: &Account| account.terms.expires.is_some_and(|at| at <= now);
+        let expired: Vec<AccountId> =
+            self.accounts.iter().filter(|(_, account)| over(account)).map(|(id, _)| *id).collect();
+        for id in expired {
+            self.close(id);
+        }
+    }
+
+    /// The account lives: it expires then, and not before.
+    pub fn renew(&mut self, account: AccountId, expires: Millis) {
+        if let Some(account) = self.accounts.get_mut(&account) {
+            account.terms.expires = Some(expires);
+        }
+    }
+
+    /// What was spent in an account and below it, by accounts that are closed, too.
+    #[must_use]
+    pub fn spent(&self, account: AccountId) -> Amount {
+        self.accounts.get(&account).map_or_else(Amount::default, |account| account.spent)
+    }
+
+    /// What an account holds back for its answer.
+    #[must_use]
+    pub fn reserve(&self, account: AccountId) -> Amount {
+        self.accounts.get(&account).map_or_else(Amount::default, |account| account.terms.reserve)
+    }
+
+    /// When an account has to be at its end; `None`: no limit says.
+    #[must_use]
+    pub fn until(&self, account: AccountId) -> Option<Millis> {
+        self.accounts.get(&account)?.until
+    }
+
+    /// When an account has to begin with its answer; `None`: no limit says.
+    #[must_use]
+    pub fn exploring_until(&self, account: AccountId) -> Option<Millis> {
+        self.accounts.get(&account)?.exploring_until
+    }
+
+    /// Whether the account is open.
+    #[must_use]
+    pub fn is_open(&self, account: AccountId) -> bool {
+        self.accounts.contains_key(&account)
+    }
+
+    /// An account that is open and has time, for exploring or at all.
+    fn on_time(&self, id: AccountId, now: Millis, exploring: bool) -> Result<Account, Short> {
+        let over = |until: Millis| Short {
+            standing: Standing {
+                account: id,
+                what: What::Time,
+                cap: until.0,
+                spent: now.0,
+                reserved: 0,
+                leased: 0,
+            },
+            busy: false,
+        };
+        let Some(account) = self.accounts.get(&id) else { return Err(over(now)) };
+        let until = if exploring { account.exploring_until } else { account.until };
+        match until.filter(|until| *until <= now) {
+            Some(until) => Err(over(until)),
+            None => Ok(*account),
+        }
+    }
+
+    fn take(&mut self, account: AccountId, amount: Amount, of_reserve: Amount) -> LeaseId {
+        let id = LeaseId(self.next);
+        self.next += 1;
+        self.leases.insert(id, Lease { account, amount, of_reserve });
+        id
+    }
+
+    fn set_reserve(&mut self, account: AccountId, reserve: Amount) {
+        if let Some(account) = self.accounts.get_mut(&account) {
+            account.terms.reserve = reserve;
+        }
+    }
+
+    /// An account and those above it, up to the session's.
+    pub(super) fn path(&self, account: AccountId) -> impl Iterator<Item = AccountId> + '_ {
+        let open = Some(account).filter(|id| self.accounts.contains_key(id));
+        core::iter::successors(open, |id| self.accounts.get(id).and_then(|account| account.parent))
+    }
+
+    pub(super) fn is_within(&self, account: AccountId, above: AccountId) -> bool {
+        self.path(account).any(|id| id == above)
+    }
+
+    pub(super) fn caps_of(&self, account: AccountId) -> Caps {
+        self.accounts.get(&account).map_or_else(Caps::default, |account| account.terms.caps)
+    }
+
+    pub(super) fn reserves(&self) -> impl Iterator<Item = (AccountId, Amount)> + '_ {
+        self.accounts.iter().map(|(id, account)| (*id, account.terms.reserve))
+    }
+
+    pub(super) fn leased(&self) -> impl Iterator<Item = (AccountId, Amount)> + '_ {
+        self.leases.values().map(|lease| (lease.account, lease.amount))
+    }
+}
+
+impl Default for Leases {
+    fn default() -> Self {
+        Self::new(Caps::default(), Amount { money: NanoUsd::ZERO, tokens: 0, calls: 0 })
+    }
+}

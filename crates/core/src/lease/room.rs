@@ -1,0 +1,182 @@
+//! What there is for an account to take, over all caps from its own up to the session's.
+
+use super::accounts::{AccountId, Leases};
+use super::{Amount, Ask};
+use crate::because::{Because, Limit, Reason};
+use crate::money::NanoUsd;
+use crate::time::Millis;
+
+/// What a cap is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum What {
+    /// Money.
+    Money,
+    /// Tokens.
+    Tokens,
+    /// Tool calls.
+    Calls,
+    /// Time.
+    Time,
+}
+
+/// What stands in an account against one of its caps, in nano-dollars, tokens, calls or
+/// milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The account whose spending counts.
+    pub account: AccountId,
+    /// What the cap is on.
+    pub what: What,
+    /// The cap.
+    pub cap: u64,
+    /// Spent for good.
+    pub spent: u64,
+    /// Held back for answers of others.
+    pub reserved: u64,
+    /// Leased by requests under way.
+    pub leased: u64,
+}
+
+impl Standing {
+    /// What nobody else is sure of: spent, or held back by others.
+    #[must_use]
+    pub fn gone(&self) -> u64 {
+        self.spent.saturating_add(self.reserved)
+    }
+
+    /// What is left if every request under way costs nothing.
+    #[must_use]
+    pub fn left(&self) -> u64 {
+        self.cap.saturating_sub(self.gone())
+    }
+
+    /// What is left now.
+    #[must_use]
+    pub fn free(&self) -> u64 {
+        self.left().saturating_sub(self.leased)
+    }
+
+    /// The numbers as a decision's.
+    #[must_use]
+    pub fn because(&self) -> Because {
+        let (used, cap) = (self.gone(), self.cap);
+        let money = |nano| Limit::Money(NanoUsd(nano));
+        let (reason, used, limit) = match self.what {
+            What::Money if self.account == Leases::SESSION => {
+                (Reason::SessionCost, money(used), money(cap))
+            }
+            What::Money => (Reason::Cost, money(used), money(cap)),
+            What::Tokens => (Reason::Tokens, Limit::Count(used), Limit::Count(cap)),
+            What::Calls => (Reason::ToolCalls, Limit::Count(used), Limit::Count(cap)),
+            What::Time => (Reason::Time, Limit::Time(Millis(used)), Limit::Time(Millis(cap))),
+        };
+        Because { reason, used, limit }
+    }
+}
+
+/// Why there is no lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Short {
+    /// The cap with the least left.
+    pub standing: Standing,
+    /// Whether it would do if requests under way cost less than their leases: it is worth waiting
+    /// for them, since each of them ends.
+    pub busy: bool,
+}
+
+/// A lease that can be had.
+pub(super) enum Fit {
+    /// With so much output.
+    Output(u64),
+    Not(Short),
+}
+
+impl Leases {
+    /// What stands against every cap that counts for `account`: its own and those above it.
+    /// `account`'s own reserve is not among what is reserved. Time is not among them.
+    pub fn standings(&self, account: AccountId) -> impl Iterator<Item = Standing> + '_ {
+        self.caps(account).map(move |(on, what, cap)| {
+            let of = |amount: Amount| part(what, amount);
+            let below = move |id: AccountId| self.is_within(id, on);
+            let others = self.reserves().filter(move |(id, _)| *id != account && below(*id));
+            let leased = self.leased().filter(move |(id, _)| below(*id));
+            let sum = |amounts: &mut dyn Iterator<Item = (AccountId, Amount)>| {
+                amounts.fold(0_u64, |sum, (_, amount)| sum.saturating_add(of(amount)))
+            };
+            Standing {
+                account: on,
+                what,
+                cap,
+                spent: of(self.spent(on)),
+                reserved: sum(&mut { others }),
+                leased: sum(&mut { leased }),
+            }
+        })
+    }
+
+    /// Every cap that counts for an account, and the account whose spending counts.
+    fn caps(&self, account: AccountId) -> impl Iterator<Item = (AccountId, What, u64)> + '_ {
+        self.path(account).flat_map(|id| {
+            let caps = self.caps_of(id);
+            let set = [
+                (id, What::Money, caps.money.map(|money| money.0)),
+                (id, What::Tokens, caps.tokens),
+                (id, What::Calls, caps.calls),
+            ];
+            set.into_iter().filter_map(|(id, what, cap)| Some((id, what, cap?)))
+        })
+    }
+
+    /// How much of `ask` fits, `beside` held back on the way.
+    pub(super) fn fit(&self, account: AccountId, ask: &Ask, beside: Amount) -> Fit {
+        let base = ask.base.plus(beside);
+        let (mut now, mut soon) = (ask.most, ask.most);
+        let mut tightest: Option<(Option<u64>, Standing)> = None;
+        let mut fits = (true, true);
+        for standing in self.standings(account) {
+            let needs = part(standing.what, base);
+            let room = |left: u64| {
+                left.checked_sub(needs).map(|rest| most_output(standing.what, rest, ask))
+            };
+            let (free, left) = (room(standing.free()), room(standing.left()));
+            fits = (fits.0 && free.is_some(), fits.1 && left.is_some());
+            now = now.min(free.unwrap_or(0));
+            soon = soon.min(left.unwrap_or(0));
+            if tightest.is_none_or(|(least, _)| left < least) {
+                tightest = Some((left, standing));
+            }
+        }
+        let Some((_, standing)) = tightest else { return Fit::Output(ask.most) };
+        let (least, enough) = (ask.least.min(ask.most), ask.enough.min(ask.most));
+        // What others will give back is worth waiting for only where it brings more.
+        let will_do = if soon >= enough { enough } else { least };
+        let waits = fits.1 && soon >= least;
+        if fits.0 && now >= least && (now >= will_do || now == soon) {
+            return Fit::Output(now);
+        }
+        Fit::Not(Short { standing, busy: waits })
+    }
+}
+
+/// An amount's part in the unit of a cap.
+pub(super) fn part(what: What, amount: Amount) -> u64 {
+    match what {
+        What::Money => amount.money.0,
+        What::Tokens => amount.tokens,
+        What::Calls => amount.calls,
+        What::Time => 0,
+    }
+}
+
+/// The most output that the rest of a cap is enough for.
+fn most_output(what: What, rest: u64, ask: &Ask) -> u64 {
+    match what {
+        What::Money => {
+            let pico = u128::from(rest) * 1000;
+            pico.checked_div(u128::from(ask.output_pico))
+                .map_or(u64::MAX, |tokens| u64::try_from(tokens).unwrap_or(u64::MAX))
+        }
+        What::Tokens => rest,
+        What::Calls | What::Time => u64::MAX,
+    }
+}

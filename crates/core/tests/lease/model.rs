@@ -1,0 +1,432 @@
+//! The simple model: lists of what was opened and taken, sums made anew each time, and the
+//! largest output found by trying.
+
+use proptest::prelude::*;
+use proptest::strategy::Union;
+use proptest_state_machine::ReferenceStateMachine;
+use softland_core::lease::{Amount, Ask, Caps, Terms};
+use softland_core::{Millis, NanoUsd};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Model {
+    pub(crate) nodes: Vec<Node>,
+    leases: Vec<Lease>,
+    pub(crate) now: Millis,
+    /// What the last step led to.
+    pub(crate) last: Outcome,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    parent: Option<usize>,
+    pub(crate) caps: Caps,
+    pub(crate) reserve: Amount,
+    reserve_time: Millis,
+    expires: Option<Millis>,
+    opened: Millis,
+    pub(crate) open: bool,
+    /// By itself alone.
+    spent: Amount,
+}
+
+#[derive(Clone, Debug)]
+struct Lease {
+    node: usize,
+    amount: Amount,
+    of_reserve: Amount,
+    open: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Done,
+    Output(u64),
+    Refused { busy: bool },
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Move {
+    Open { parent: usize, terms: Terms },
+    Hold { node: usize, reserve: Amount },
+    Explore { node: usize, ask: Ask, reserve: Amount },
+    Answer { node: usize, ask: Ask },
+    Lower { lease: usize, to: Amount },
+    Settle { lease: usize, actual: Amount },
+    Close { node: usize },
+    Advance { by: u64 },
+    Renew { node: usize, expires: Millis },
+}
+
+/// Caps or amounts, each thing by itself.
+pub(crate) type Each = [Option<u64>; 3];
+
+/// What caps are on.
+pub(crate) const WHAT: [fn(&Amounts) -> Option<u64>; 3] = [|a| a.0[0], |a| a.0[1], |a| a.0[2]];
+
+pub(crate) struct Amounts(Each);
+
+impl From<Amount> for Amounts {
+    fn from(amount: Amount) -> Self {
+        Self([Some(amount.money.0), Some(amount.tokens), Some(amount.calls)])
+    }
+}
+
+impl Node {
+    pub(crate) fn caps_as_amounts(&self) -> Amounts {
+        Amounts([self.caps.money.map(|money| money.0), self.caps.tokens, self.caps.calls])
+    }
+}
+
+impl Model {
+    fn within(&self, node: usize, above: usize) -> bool {
+        node == above || self.nodes[node].parent.is_some_and(|parent| self.within(parent, above))
+    }
+
+    pub(crate) fn spent(&self, above: usize) -> Amount {
+        let below = (0..self.nodes.len()).filter(|node| self.within(*node, above));
+        below.fold(Amount::default(), |sum, node| sum.plus(self.nodes[node].spent))
+    }
+
+    pub(crate) fn leased(&self, above: usize) -> Amount {
+        let below = self.leases.iter().filter(|lease| lease.open && self.within(lease.node, above));
+        below.fold(Amount::default(), |sum, lease| sum.plus(lease.amount))
+    }
+
+    pub(crate) fn reserved(&self, above: usize) -> Amount {
+        let below = (0..self.nodes.len()).filter(|n| self.nodes[*n].open && self.within(*n, above));
+        below.fold(Amount::default(), |sum, node| sum.plus(self.nodes[node].reserve))
+    }
+
+    pub(crate) fn until(&self, node: usize) -> Option<Millis> {
+        let Node { parent, caps, opened, .. } = &self.nodes[node];
+        let own = caps.time.map(|time| Millis(opened.0 + time.0));
+        let above = parent.and_then(|parent| self.exploring_until(parent));
+        own.into_iter().chain(above).min()
+    }
+
+    fn exploring_until(&self, node: usize) -> Option<Millis> {
+        let until = self.until(node)?;
+        let has = until.0 - self.nodes[node].opened.0;
+        Some(Millis(until.0 - self.nodes[node].reserve_time.0.min(has / 2)))
+    }
+
+    /// Whether all caps hold if `amount` is taken, with such a reserve of the node's own.
+    fn holds(&self, node: usize, amount: Amount, reserve: Amount, with_leases: bool) -> bool {
+        let mut path = vec![node];
+        while let Some(parent) = self.nodes[path[path.len() - 1]].parent {
+            path.push(parent);
+        }
+        path.into_iter().all(|above| {
+            let others = self.reserved(above).less(self.nodes[node].reserve);
+            let leased = if with_leases { self.leased(above) } else { Amount::default() };
+            let held = self.spent(above).plus(others).plus(leased).plus(reserve).plus(amount);
+            let (held, caps) = (Amounts::from(held), self.nodes[above].caps_as_amounts());
+            WHAT.iter().all(|what| what(&caps).is_none_or(|cap| what(&held).unwrap() <= cap))
+        })
+    }
+
+    fn best(&self, node: usize, ask: &Ask, reserve: Amount, with_leases: bool) -> Option<u64> {
+        let fits = |o: &u64| self.holds(node, ask.with(*o), reserve, with_leases);
+        (0..=ask.most).rev().find(fits)
+    }
+
+    fn fit(&self, node: usize, ask: &Ask, reserve: Amount) -> Outcome {
+        let soon = self.best(node, ask, reserve, false).filter(|output| *output >= ask.least);
+        let Some(soon) = soon else { return Outcome::Refused { busy: false } };
+        match self.best(node, ask, reserve, true).filter(|output| *output >= ask.least) {
+            Some(now) if now >= ask.enough || now == soon || soon < ask.enough => {
+                Outcome::Output(now)
+            }
+            _ => Outcome::Refused { busy: true },
+        }
+    }
+
+    fn is_late(&self, node: usize, exploring: bool) -> bool {
+        let until = if exploring { self.exploring_until(node) } else { self.until(node) };
+        !self.nodes[node].open || until.is_some_and(|until| until <= self.now)
+    }
+
+    fn take(&mut self, node: usize, amount: Amount, of_reserve: Amount) {
+        self.leases.push(Lease { node, amount, of_reserve, open: true });
+    }
+
+    fn settle(&mut self, lease: usize, actual: Amount) {
+        let Lease { node, amount, of_reserve, open } = self.leases[lease].clone();
+        if open {
+            self.leases[lease].open = false;
+            let node = &mut self.nodes[node];
+            node.spent = node.spent.plus(actual);
+            node.reserve = node.reserve.plus(amount.less(actual).min(of_reserve));
+        }
+    }
+
+    fn close(&mut self, above: usize) {
+        if above == 0 {
+            return;
+        }
+        for lease in 0..self.leases.len() {
+            if self.within(self.leases[lease].node, above) {
+                self.settle(lease, self.leases[lease].amount);
+            }
+        }
+        for node in 0..self.nodes.len() {
+            if self.within(node, above) {
+                self.nodes[node].open = false;
+            }
+        }
+    }
+
+    fn carry_out(&mut self, step: &Move) -> Outcome {
+        match step {
+            Move::Open { parent, terms } => self.open(*parent, terms),
+            Move::Hold { node, reserve } => {
+                let outcome = self.fit(*node, &Ask::default(), *reserve);
+                if !matches!(outcome, Outcome::Output(_)) {
+                    return outcome;
+                }
+                self.nodes[*node].reserve = *reserve;
+                Outcome::Done
+            }
+            Move::Explore { node, .. } if self.is_late(*node, true) => late(),
+            Move::Explore { node, ask, reserve } => {
+                let outcome = self.fit(*node, ask, *reserve);
+                if let Outcome::Output(output) = outcome {
+                    self.nodes[*node].reserve = *reserve;
+                    self.take(*node, ask.with(output), Amount::default());
+                }
+                outcome
+            }
+            Move::Answer { node, .. } if self.is_late(*node, false) => late(),
+            Move::Answer { node, ask } => {
+                let outcome = self.fit(*node, ask, Amount::default());
+                if let Outcome::Output(output) = outcome {
+                    let (amount, reserve) = (ask.with(output), self.nodes[*node].reserve);
+                    self.nodes[*node].reserve = reserve.less(amount);
+                    self.take(*node, amount, amount.min(reserve));
+                }
+                outcome
+            }
+            Move::Lower { lease, to } => {
+                let lease = &mut self.leases[*lease];
+                if lease.open {
+                    let back = lease.amount.less(*to).min(lease.of_reserve);
+                    lease.amount = lease.amount.min(*to);
+                    lease.of_reserve = lease.of_reserve.less(back);
+                    let node = &mut self.nodes[lease.node];
+                    node.reserve = node.reserve.plus(back);
+                }
+                Outcome::Done
+            }
+            Move::Settle { lease, actual } => {
+                self.settle(*lease, *actual);
+                Outcome::Done
+            }
+            Move::Close { node } => {
+                self.close(*node);
+                Outcome::Done
+            }
+            Move::Advance { by } => {
+                self.now = Millis(self.now.0 + by);
+                for node in 0..self.nodes.len() {
+                    let over = self.nodes[node].expires.is_some_and(|at| at <= self.now);
+                    if self.nodes[node].open && over {
+                        self.close(node);
+                    }
+                }
+                Outcome::Done
+            }
+            Move::Renew { node, expires } => {
+                self.nodes[*node].expires = Some(*expires);
+                Outcome::Done
+            }
+        }
+    }
+
+    fn open(&mut self, parent: usize, terms: &Terms) -> Outcome {
+        if self.is_late(parent, true) {
+            return late();
+        }
+        let &Terms { caps, reserve, reserve_time, expires } = terms;
+        let (opened, spent) = (self.now, Amount::default());
+        let parent = Some(parent);
+        let held = Amount::default();
+        self.nodes.push(Node {
+            parent,
+            caps,
+            reserve: held,
+            reserve_time,
+            expires,
+            opened,
+            open: true,
+            spent,
+        });
+        let node = self.nodes.len() - 1;
+        let outcome = self.fit(node, &Ask::default(), reserve);
+        if !matches!(outcome, Outcome::Output(_)) {
+            self.nodes.pop();
+            return outcome;
+        }
+        self.nodes[node].reserve = reserve;
+        Outcome::Done
+    }
+
+    fn is_settled_within(&self, lease: usize, actual: Amount) -> bool {
+        let lease = &self.leases[lease];
+        lease.open && actual.less(lease.amount) == Amount::default()
+    }
+}
+
+fn late() -> Outcome {
+    Outcome::Refused { busy: false }
+}
+
+impl ReferenceStateMachine for Model {
+    type State = Self;
+    type Transition = Move;
+
+    fn init_state() -> BoxedStrategy<Self> {
+        let session = |caps| Node {
+            parent: None,
+            caps,
+            reserve: Amount::default(),
+            reserve_time: Millis(0),
+            expires: None,
+            opened: Millis(0),
+            open: true,
+            spent: Amount::default(),
+        };
+        // The session's own time is the host's affair.
+        caps(60..400)
+            .prop_map(move |caps| Self {
+                nodes: vec![session(Caps { time: None, ..caps })],
+                leases: Vec::new(),
+                now: Millis(0),
+                last: Outcome::Done,
+            })
+            .boxed()
+    }
+
+    fn transitions(model: &Self) -> BoxedStrategy<Move> {
+        let nodes = 0..model.nodes.len();
+        let open: Vec<usize> = nodes.filter(|node| model.nodes[*node].open).collect();
+        let node = || prop::sample::select(open.clone());
+        let now = model.now.0;
+        let mut moves = vec![
+            (
+                3,
+                (node(), terms(now))
+                    .prop_map(|(parent, terms)| Move::Open { parent, terms })
+                    .boxed(),
+            ),
+            (
+                1,
+                (node(), amount(20))
+                    .prop_map(|(node, reserve)| Move::Hold { node, reserve })
+                    .boxed(),
+            ),
+            (
+                6,
+                (node(), ask(), amount(15))
+                    .prop_map(|(node, ask, reserve)| Move::Explore { node, ask, reserve })
+                    .boxed(),
+            ),
+            (3, (node(), ask()).prop_map(|(node, ask)| Move::Answer { node, ask }).boxed()),
+            (1, (1..60_u64).prop_map(|by| Move::Advance { by }).boxed()),
+            (
+                1,
+                (node(), now..now + 200)
+                    .prop_map(|(node, at)| Move::Renew { node, expires: Millis(at) })
+                    .boxed(),
+            ),
+        ];
+        let below: Vec<usize> = open.iter().copied().filter(|node| *node > 0).collect();
+        if !below.is_empty() {
+            let below = prop::sample::select(below);
+            moves.push((1, below.prop_map(|node| Move::Close { node }).boxed()));
+        }
+        let taken: Vec<(usize, Amount)> = model
+            .leases
+            .iter()
+            .enumerate()
+            .filter(|(_, lease)| lease.open)
+            .map(|(n, lease)| (n, lease.amount))
+            .collect();
+        if !taken.is_empty() {
+            let lease = prop::sample::select(taken);
+            let part = (lease, 0..=100_u64).prop_map(|((lease, amount), percent)| {
+                let of = |whole: u64| whole * percent / 100;
+                let (tokens, calls) = (of(amount.tokens), of(amount.calls));
+                (lease, Amount { money: NanoUsd(of(amount.money.0)), tokens, calls })
+            });
+            let lower = part.clone().prop_map(|(lease, to)| Move::Lower { lease, to });
+            moves.push((1, lower.boxed()));
+            moves
+                .push((6, part.prop_map(|(lease, actual)| Move::Settle { lease, actual }).boxed()));
+        }
+        Union::new_weighted(moves).boxed()
+    }
+
+    fn apply(mut model: Self, step: &Move) -> Self {
+        model.last = model.carry_out(step);
+        model
+    }
+
+    /// What shrinking leaves of a sequence has to make sense still.
+    fn preconditions(model: &Self, step: &Move) -> bool {
+        let open = |node: &usize| model.nodes.get(*node).is_some_and(|node| node.open);
+        match step {
+            Move::Open { parent: node, .. }
+            | Move::Hold { node, .. }
+            | Move::Explore { node, .. }
+            | Move::Answer { node, .. }
+            | Move::Close { node }
+            | Move::Renew { node, .. } => open(node),
+            Move::Lower { lease, .. } => *lease < model.leases.len(),
+            Move::Settle { lease, actual } => {
+                *lease < model.leases.len() && model.is_settled_within(*lease, *actual)
+            }
+            Move::Advance { .. } => true,
+        }
+    }
+}
+
+fn amount(most: u64) -> impl Strategy<Value = Amount> {
+    (0..=most, 0..=most, 0..=most / 4).prop_map(|(nano, tokens, calls)| Amount {
+        money: NanoUsd(nano),
+        tokens,
+        calls,
+    })
+}
+
+fn caps(range: std::ops::Range<u64>) -> impl Strategy<Value = Caps> {
+    let cap = || prop::option::weighted(0.7, range.clone());
+    (cap(), cap(), cap(), prop::option::weighted(0.3, 1..300_u64)).prop_map(
+        |(money, tokens, calls, time)| Caps {
+            money: money.map(NanoUsd),
+            tokens,
+            calls,
+            time: time.map(Millis),
+        },
+    )
+}
+
+fn terms(now: u64) -> impl Strategy<Value = Terms> {
+    let expires = prop::option::weighted(0.3, now..now + 150);
+    (caps(5..200), amount(20), 0..40_u64, expires).prop_map(
+        |(caps, reserve, reserve_time, expires)| Terms {
+            caps,
+            reserve,
+            reserve_time: Millis(reserve_time),
+            expires: expires.map(Millis),
+        },
+    )
+}
+
+fn ask() -> impl Strategy<Value = Ask> {
+    (amount(15), 0..3000_u64, 0..30_u64, 0..30_u64, 0..10_u64).prop_map(
+        |(base, output_pico, most, enough, least)| {
+            let most = most.max(least);
+            Ask { base, output_pico, most, enough: enough.clamp(least, most), least }
+        },
+    )
+}
