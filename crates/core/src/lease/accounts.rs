@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::room::{Fit, Short, Standing, What};
+use super::room::{Short, Standing, What};
 use super::{Amount, Ask, Caps, Terms};
 use crate::money::NanoUsd;
 use crate::time::Millis;
@@ -96,13 +96,9 @@ impl Leases {
     /// # Errors
     /// When it does not fit; then it holds back what it did before.
     pub fn hold(&mut self, account: AccountId, reserve: Amount) -> Result<(), Short> {
-        match self.fit(account, &Ask::default(), reserve) {
-            Fit::Not(short) => Err(short),
-            Fit::Output(_) => {
-                self.set_reserve(account, reserve);
-                Ok(())
-            }
-        }
+        self.look(account, &Ask::default(), reserve)?;
+        self.set_reserve(account, reserve);
+        Ok(())
     }
 
     /// Takes a lease for a request that is not the answer yet, and holds back `reserve` for the
@@ -118,13 +114,9 @@ impl Leases {
         now: Millis,
     ) -> Result<(LeaseId, u64), Short> {
         self.on_time(account, now, true)?;
-        match self.fit(account, ask, reserve) {
-            Fit::Not(short) => Err(short),
-            Fit::Output(output) => {
-                self.set_reserve(account, reserve);
-                Ok((self.take(account, ask.with(output), Amount::default()), output))
-            }
-        }
+        let output = self.look(account, ask, reserve)?;
+        self.set_reserve(account, reserve);
+        Ok((self.take(account, ask.with(output), Amount::default()), output))
     }
 
     /// Takes a lease for the answer: of the account's reserve, and of whatever is free beside.
@@ -138,15 +130,11 @@ impl Leases {
         now: Millis,
     ) -> Result<(LeaseId, u64), Short> {
         self.on_time(account, now, false)?;
-        match self.fit(account, ask, Amount::default()) {
-            Fit::Not(short) => Err(short),
-            Fit::Output(output) => {
-                let (amount, reserve) = (ask.with(output), self.reserve(account));
-                let of_reserve = amount.min(reserve);
-                self.set_reserve(account, reserve.less(of_reserve));
-                Ok((self.take(account, amount, of_reserve), output))
-            }
-        }
+        let output = self.look(account, ask, Amount::default())?;
+        let (amount, reserve) = (ask.with(output), self.reserve(account));
+        let of_reserve = amount.min(reserve);
+        self.set_reserve(account, reserve.less(of_reserve));
+        Ok((self.take(account, amount, of_reserve), output))
     }
 
     /// Makes a lease smaller, as soon as the request can no longer come to all of it; what came

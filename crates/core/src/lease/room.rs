@@ -84,13 +84,6 @@ pub struct Short {
     pub busy: bool,
 }
 
-/// A lease that can be had.
-pub(super) enum Fit {
-    /// With so much output.
-    Output(u64),
-    Not(Short),
-}
-
 impl Leases {
     /// What stands against every cap that counts for `account`: its own and those above it.
     /// `account`'s own reserve is not among what is reserved. Time is not among them.
@@ -127,9 +120,12 @@ impl Leases {
         })
     }
 
-    /// How much of `ask` fits, `beside` held back on the way.
-    pub(super) fn fit(&self, account: AccountId, ask: &Ask, beside: Amount) -> Fit {
-        let base = ask.base.plus(beside);
+    /// How much output [`explore`](Self::explore) would give, the time aside.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn look(&self, account: AccountId, ask: &Ask, reserve: Amount) -> Result<u64, Short> {
+        let base = ask.base.plus(reserve);
         let (mut now, mut soon) = (ask.most, ask.most);
         let mut tightest: Option<(Option<u64>, Standing)> = None;
         let mut fits = (true, true);
@@ -146,15 +142,15 @@ impl Leases {
                 tightest = Some((left, standing));
             }
         }
-        let Some((_, standing)) = tightest else { return Fit::Output(ask.most) };
+        let Some((_, standing)) = tightest else { return Ok(ask.most) };
         let (least, enough) = (ask.least.min(ask.most), ask.enough.min(ask.most));
         // What others will give back is worth waiting for only where it brings more.
         let will_do = if soon >= enough { enough } else { least };
         let waits = fits.1 && soon >= least;
         if fits.0 && now >= least && (now >= will_do || now == soon) {
-            return Fit::Output(now);
+            return Ok(now);
         }
-        Fit::Not(Short { standing, busy: waits })
+        Err(Short { standing, busy: waits })
     }
 }
 

@@ -121,7 +121,9 @@ impl Model {
             let leased = if with_leases { self.leased(above) } else { Amount::default() };
             let held = self.spent(above).plus(others).plus(leased).plus(reserve).plus(amount);
             let (held, caps) = (Amounts::from(held), self.nodes[above].caps_as_amounts());
-            WHAT.iter().all(|what| what(&caps).is_none_or(|cap| what(&held).unwrap() <= cap))
+            WHAT.iter().all(|what| {
+                what(&caps).is_none_or(|cap| what(&held).is_some_and(|held| held <= cap))
+            })
         })
     }
 
