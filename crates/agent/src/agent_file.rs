@@ -10,6 +10,8 @@ use std::path::Path;
 
 use softland_session::core::policy::{KEYS, KeyError, Policy, Value};
 
+#[cfg(doc)]
+use crate::AGENT_TOOL;
 use crate::tool::{ToolFormat, cut_line};
 use crate::tools::{BY_DEFAULT, CommandDef, Host};
 use front_matter::Entry;
@@ -36,7 +38,7 @@ pub struct AgentFile {
     pub name: String,
     /// What it is for.
     pub description: String,
-    /// Its built-in tools, in order, each one of [`crate::tools::BUILT_IN`].
+    /// Its tools, in order, each one of [`crate::tools::BUILT_IN`] or [`AGENT_TOOL`].
     pub tools: Vec<String>,
     /// The line of `tools`, from 1, where there is one.
     pub tools_line: Option<usize>,
@@ -46,6 +48,8 @@ pub struct AgentFile {
     pub commands_line: Option<usize>,
     /// The hosts that `http_get` may ask.
     pub http_allow: Vec<Host>,
+    /// Levels of sub-agents that it may have below it, where it says.
+    pub depth_limit: Option<u64>,
     /// `PROVIDER/MODEL`; `None` is `inherit`: whoever runs it decides.
     pub model: Option<String>,
     /// The line of `model`, from 1, where there is one.
@@ -216,6 +220,7 @@ struct Draft {
     commands: Vec<CommandDef>,
     commands_line: Option<usize>,
     http_allow: Vec<Host>,
+    depth_limit: Option<u64>,
     model: Option<String>,
     model_line: Option<usize>,
     tool_format: ToolFormat,
@@ -268,6 +273,7 @@ fn parse(text: &str, report: &mut Report) -> Option<AgentFile> {
         commands: draft.commands,
         commands_line: draft.commands_line,
         http_allow: draft.http_allow,
+        depth_limit: draft.depth_limit,
         model: draft.model,
         model_line: draft.model_line,
         tool_format: draft.tool_format,
@@ -288,15 +294,13 @@ impl Draft {
             // Read already.
             "commands" => {}
             "http_allow" => self.http_allow = commands::hosts(entry, report),
+            "depth_limit" => self.depth_limit = depth_limit(entry, report),
             "model" => {
                 self.model = model(entry, report);
                 self.model_line = Some(entry.line);
             }
             "tool_format" => self.tool_format = tool_format(entry, report),
             "mode" if is_foreign_mode(&entry.value) => {}
-            key if keys::LATER.contains(&key) => {
-                report.error(Some(entry.line), Some(key), "comes with a later version");
-            }
             key if KEYS.iter().any(|known| known.name == key) => self.policy_key(entry, report),
             key if keys::is_foreign(key) => {}
             key => {
@@ -379,6 +383,19 @@ fn model(entry: &Entry, report: &mut Report) -> Option<String> {
         return None;
     }
     Some(model.to_owned())
+}
+
+/// A whole number, quoted or not, as the limits of a policy are.
+fn depth_limit(entry: &Entry, report: &mut Report) -> Option<u64> {
+    const ALLOWED: &str = "a whole number, 0 or more";
+    if entry.value == Value::Null {
+        return None;
+    }
+    let read = entry.value.whole();
+    if read.is_none() {
+        report.value(entry, ALLOWED, &entry.value.to_string());
+    }
+    read
 }
 
 fn tool_format(entry: &Entry, report: &mut Report) -> ToolFormat {

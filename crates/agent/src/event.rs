@@ -85,6 +85,14 @@ pub enum EventKind {
         cache_write: u64,
         cost_usd: Option<f64>,
     },
+    /// A call began another agent's run. The envelope's `run` is the parent's.
+    Child {
+        /// The child's run.
+        child_run: String,
+        agent: String,
+        /// The call's id.
+        id: String,
+    },
     Done {
         #[serde(flatten)]
         report: Box<Report>,
@@ -120,9 +128,9 @@ pub struct Report {
     pub turns: u64,
     /// Tool calls that ran.
     pub tool_calls: u64,
-    /// Tokens of the whole run.
+    /// Tokens of the whole run, its sub-agents included.
     pub usage: UsageTotal,
-    /// What it cost in dollars; `null` where the model's price is unknown.
+    /// What it cost in dollars, its sub-agents included; `null` where a model's price is unknown.
     pub cost_usd: Option<f64>,
     /// What failed, where something did.
     #[serde(skip)]
@@ -147,4 +155,16 @@ pub struct UsageTotal {
     pub output: u64,
     pub cache_read: u64,
     pub cache_write: u64,
+}
+
+impl UsageTotal {
+    /// Both together.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            input: self.input.saturating_add(other.input),
+            output: self.output.saturating_add(other.output),
+            cache_read: self.cache_read.saturating_add(other.cache_read),
+            cache_write: self.cache_write.saturating_add(other.cache_write),
+        }
+    }
 }

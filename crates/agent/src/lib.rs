@@ -6,6 +6,7 @@
 //! decide what is seen.
 
 pub mod agent_file;
+mod crew;
 mod event;
 pub mod http;
 mod run;
@@ -13,6 +14,7 @@ pub mod tool;
 pub mod tools;
 
 pub use agent_file::{AgentFile, Problem};
+pub use crew::{AGENT_TOOL, Crew, DEPTH_LIMIT, Member, SameName};
 pub use event::{AnsweredBy, Event, EventKind, Report, UsageTotal};
 pub use run::{Agent, Conversation, Inbox, Options, Unfit};
 pub use tool::{

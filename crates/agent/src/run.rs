@@ -4,14 +4,17 @@
 //! results, keeps time and money, and tells what happens. It prints nothing.
 
 mod body;
+mod child;
 mod drive;
 mod emit;
 mod facts;
 mod form;
+mod lease;
+mod purse;
 mod tools;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use softland_session::core::models::capability::Capability;
 use softland_session::core::models::{self, Model};
@@ -21,6 +24,7 @@ use softland_session::wire::tags::Shape;
 use softland_session::{Context, Done, Exchange, Out, Pending};
 use tokio_util::sync::CancellationToken;
 
+use crate::crew::Crew;
 use crate::event::{AnsweredBy, Event, EventKind, Report};
 use crate::http::Transport;
 use crate::http::provider::Api;
@@ -31,6 +35,7 @@ pub use body::{Conversation, Inbox};
 use drive::Driven;
 use emit::Emitter;
 use facts::Meter;
+use purse::Purse;
 
 /// The name of the answer tool that `landing = "respond"` declares.
 const RESPOND: &str = "respond";
@@ -46,6 +51,8 @@ pub struct Agent {
     pub model: String,
     /// The tools it may call.
     pub tools: ToolSet,
+    /// The agents that it may call, by the tool `agent`; `None`: it has no such tool.
+    pub crew: Option<Crew>,
     /// What holds for its runs.
     pub policy: Policy,
     /// The way to its model.
@@ -145,6 +152,7 @@ impl Agent {
             system: String::new(),
             model: model.into(),
             tools: ToolSet::new(),
+            crew: None,
             policy: Policy::default(),
             transport,
             options: Options::default(),
@@ -177,6 +185,7 @@ impl Agent {
         cancel: &CancellationToken,
     ) -> Result<Report, Unfit> {
         let setup = Setup::of(self)?;
+        self.crew_is_fit()?;
         let api = self.options.api;
         if let Some(other) = conversation.api().filter(|known| *known != api) {
             return Err(Unfit::OtherApi { conversation: other, agent: api });
@@ -186,15 +195,22 @@ impl Agent {
             return Err(Unfit::OtherFormat);
         }
         conversation.ask(api, format, prompt);
-        let mut under_way = UnderWay {
-            agent: self,
-            meter: Meter::new(setup.model, setup.price, conversation.session_cost()),
-            setup,
-            conversation,
-            emit: Emitter::new(events),
-            cancel,
-        };
-        Ok(under_way.run().await)
+        let purse = Purse::of_session(&setup.policy, conversation.session_cost());
+        let sink = Mutex::new(events);
+        let emit = Emitter::new(&sink, emit::new_run_id());
+        Ok(UnderWay::new(self, setup, conversation, purse, emit, cancel).run().await)
+    }
+
+    /// A limit on money holds for all whom the agent calls, so each needs a price.
+    fn crew_is_fit(&self) -> Result<(), Unfit> {
+        let Some(crew) = &self.crew else { return Ok(()) };
+        let limited = self.policy.cost_limit_usd.or(self.policy.session_cost_limit_usd);
+        for member in crew.members() {
+            let mut agent = crew.called(member, self);
+            agent.policy.cost_limit_usd = agent.policy.cost_limit_usd.or(limited);
+            Setup::of(&agent)?;
+        }
+        Ok(())
     }
 }
 
@@ -239,6 +255,22 @@ struct UnderWay<'a> {
     meter: Meter,
     emit: Emitter<'a>,
     cancel: &'a CancellationToken,
+    /// Children that it has begun.
+    children: u64,
+}
+
+impl<'a> UnderWay<'a> {
+    fn new(
+        agent: &'a Agent,
+        setup: Setup,
+        conversation: &'a mut Conversation,
+        purse: Purse,
+        emit: Emitter<'a>,
+        cancel: &'a CancellationToken,
+    ) -> Self {
+        let meter = Meter::new(&setup, purse);
+        Self { agent, setup, conversation, meter, emit, cancel, children: 0 }
+    }
 }
 
 impl UnderWay<'_> {
@@ -254,9 +286,10 @@ impl UnderWay<'_> {
             let Driven { done, failure } = driven;
             let Done { ended, answer, local, calls, messages, records, used: after, .. } = done;
             self.conversation.extend(messages, records);
-            self.conversation.charge(self.meter.take_unbooked());
+            self.conversation.charged(self.meter.purse.session_spent());
             let Some(mut ended) = ended else {
                 self.answer_calls(&calls, used.result_chars).await;
+                self.conversation.charged(self.meter.purse.session_spent());
                 if self.cancel.is_cancelled() {
                     return self.cancelled(&used, &calls);
                 }
@@ -285,7 +318,8 @@ impl UnderWay<'_> {
     /// before it, too.
     async fn turn(&mut self) -> (Driven, Used) {
         let body = self.request();
-        let facts = self.meter.facts(self.conversation, body.len());
+        self.wait_for_room(body.len()).await;
+        let facts = self.meter.facts(body.len());
         let context = Context {
             api: self.agent.options.api.into(),
             role: Role::Engine,

@@ -19,6 +19,7 @@ mod tests;
 
 pub(crate) use cut::cut_line;
 pub use cut::cut_middle;
+pub(crate) use schema::parse_input;
 
 /// How long a tool may run where it does not say otherwise.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -254,7 +255,7 @@ impl ToolSet {
         let Some(entry) = self.entries.iter().find(|entry| entry.def.name == call.name) else {
             return self.unknown(&call.name);
         };
-        let input = match schema::parse_input(&entry.def, &call.input_raw) {
+        let input = match parse_input(&entry.def, &call.input_raw) {
             Ok(input) => input,
             Err(message) => return ToolOutput::error(message),
         };

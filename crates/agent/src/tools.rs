@@ -2,7 +2,8 @@
 //!
 //! Those over files see and change nothing outside their [`Root`], and bound what they read and
 //! what they return; those that read give the same output for the same folder. `shell` and commands
-//! are not confined. `http_get` reaches the hosts that an agent file allows.
+//! are not confined. `http_get` reaches the hosts that an agent file allows. The tool `agent` is the
+//! loop's own (`run/child.rs`).
 
 use std::sync::Arc;
 
@@ -40,9 +41,6 @@ pub const BUILT_IN: [&str; 8] =
 
 /// Those that an agent file without `tools` has: all that only read files.
 pub const BY_DEFAULT: [&str; 4] = ["read_file", "grep", "glob", "list_dir"];
-
-/// Built-in tools that a later version brings: known names, refused by name.
-pub const LATER: [&str; 1] = ["agent"];
 
 /// What the tools of one run work with: they share what they have seen. Another run needs means
 /// of its own.

@@ -47,6 +47,7 @@ pub(crate) enum Command {
 pub(crate) struct RunArgs {
     pub(crate) agent: PathBuf,
     pub(crate) prompt: Option<String>,
+    pub(crate) agents: Option<PathBuf>,
     pub(crate) root: PathBuf,
     pub(crate) allow_shell: bool,
     pub(crate) model: Option<String>,
@@ -59,6 +60,7 @@ pub(crate) struct RunArgs {
     /// Policy keys given as flags, each tried and valid.
     pub(crate) keys: Vec<(&'static str, Value)>,
     pub(crate) verbose: bool,
+    pub(crate) fold_agents: bool,
 }
 
 /// What standard output carries.
@@ -89,7 +91,7 @@ pub(crate) struct CheckArgs {
 const LATER_COMMANDS: [&str; 3] = ["audit", "mcp", "notebook"];
 
 /// Flags of `run` that are known and come later.
-const LATER_FLAGS: [&str; 5] = ["agents", "mcp", "journal", "resume", "continue"];
+const LATER_FLAGS: [&str; 4] = ["mcp", "journal", "resume", "continue"];
 
 /// The one argument of this program where it is the supervisor of a program that a tool runs.
 /// Nobody types it, and no help shows it.
@@ -152,6 +154,7 @@ fn run_args(matches: &ArgMatches) -> Result<RunArgs, Failure> {
     Ok(RunArgs {
         agent,
         prompt: one(matches, "PROMPT"),
+        agents: one(matches, "agents"),
         root: one(matches, "root").unwrap_or_else(|| PathBuf::from(".")),
         allow_shell: matches.get_flag("allow-shell"),
         model: one(matches, "model"),
@@ -166,6 +169,7 @@ fn run_args(matches: &ArgMatches) -> Result<RunArgs, Failure> {
         policy: one(matches, "policy"),
         keys: policy_keys(matches)?,
         verbose: matches.get_flag("verbose"),
+        fold_agents: matches.get_flag("fold-agents"),
     })
 }
 

@@ -1,6 +1,6 @@
 //! `softland check`: validates agent files and configs, and runs nothing.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use softland_agent::AgentFile;
@@ -10,22 +10,43 @@ use crate::args::CheckArgs;
 use crate::config::Config;
 use crate::failure::{Failure, status};
 use crate::render::{Lost, Writer};
+use crate::settings::folder;
 use crate::sim::InProcess;
 
 /// Checks every file; says which are right, and every error and warning.
 pub(crate) fn run(args: &CheckArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
     let mut problems = Vec::new();
     for file in &args.files {
-        let found = check(file, writer);
-        if found.is_empty() {
-            writer.result(&format!("{}: ok\n", file.display()));
+        let files = match file.is_dir() {
+            true => folder::files(file).unwrap_or_else(|problem| {
+                problems.push(problem);
+                Vec::new()
+            }),
+            false => vec![file.clone()],
+        };
+        for file in &files {
+            let found = check(file, writer);
+            if found.is_empty() {
+                writer.result(&format!("{}: ok\n", file.display()));
+            }
+            problems.extend(found);
         }
-        problems.extend(found);
+        if file.is_dir() {
+            problems.extend(folder::same_names(&readable(files)));
+        }
     }
     if problems.is_empty() && writer.lost() == Lost::Failed {
         return Ok(ExitCode::from(status::USAGE));
     }
     if problems.is_empty() { Ok(ExitCode::SUCCESS) } else { Err(Failure::all(problems)) }
+}
+
+/// The agents that can be read of a folder's files.
+fn readable(files: Vec<PathBuf>) -> Vec<(PathBuf, AgentFile)> {
+    files
+        .into_iter()
+        .filter_map(|file| Some((file.clone(), AgentFile::load(&file).0.ok()?)))
+        .collect()
 }
 
 fn check(file: &Path, writer: &Writer) -> Vec<String> {

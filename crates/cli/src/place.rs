@@ -1,5 +1,6 @@
 //! Where a model is, and what a person can do about its provider's errors.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -113,6 +114,32 @@ impl Place {
             500..=599 => "; the provider has a problem of its own; try again later",
             _ => "",
         }
+    }
+}
+
+/// The places of a run's models, and of its sub-agents'.
+pub(crate) struct Places {
+    of_model: BTreeMap<String, Place>,
+    /// The models of the runs that have begun and not ended.
+    models: BTreeMap<String, String>,
+}
+
+impl Places {
+    /// Places by model.
+    pub(crate) fn new(of_model: BTreeMap<String, Place>) -> Self {
+        Self { of_model, models: BTreeMap::new() }
+    }
+
+    /// As [`Place::explain`], by the place of the event's run.
+    pub(crate) fn explain(&mut self, event: &Event) -> Option<Event> {
+        if let EventKind::RunStart { model, .. } = &event.kind {
+            self.models.insert(event.run.clone(), model.clone());
+        }
+        if !event.kind.is_terminal() {
+            return None;
+        }
+        let model = self.models.remove(&event.run)?;
+        self.of_model.get(&model)?.explain(event)
     }
 }
 

@@ -6,10 +6,12 @@
 mod pieces;
 mod summary;
 mod text;
+mod tree;
 mod view;
 mod writer;
 
 pub(crate) use summary::summary;
 pub(crate) use text::{MIN_WIDTH, count, flow, grouped, harmless_line};
-pub(crate) use view::{Show, View};
+pub(crate) use tree::Tree;
+pub(crate) use view::Show;
 pub(crate) use writer::{Lost, Writer};

@@ -1,5 +1,6 @@
 //! `softland run`: one agent file to its answer.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -12,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::args::{Format, RunArgs};
 use crate::failure::{Failure, status};
-use crate::place::Place;
-use crate::render::{Lost, Show, View, Writer, summary};
+use crate::place::Places;
+use crate::render::{Lost, Show, Tree, Writer, summary};
 use crate::settings::Settings;
 use crate::signals::Signals;
 
@@ -78,9 +79,9 @@ fn drive(
 }
 
 async fn ask(settings: Settings, mut listener: Listener, cancel: CancellationToken) -> Ended {
-    let Settings { agent, prompt, place, simulated, .. } = settings;
+    let Settings { agent, prompt, places, simulated, .. } = settings;
     let began = Instant::now();
-    let report = converse(&agent, &prompt, &place, &mut listener, &cancel).await?;
+    let report = converse(&agent, &prompt, places, &mut listener, &cancel).await?;
     listener.end(&report, began.elapsed(), simulated);
     Ok((report, listener.lost()))
 }
@@ -88,13 +89,13 @@ async fn ask(settings: Settings, mut listener: Listener, cancel: CancellationTok
 async fn converse(
     agent: &Agent,
     prompt: &str,
-    place: &Place,
+    mut places: Places,
     listener: &mut Listener,
     cancel: &CancellationToken,
 ) -> Result<Report, Unfit> {
     let mut conversation = Conversation::new();
     let mut hear = |event: &Event| {
-        if !listener.hear(place.explain(event).as_ref().unwrap_or(event)) {
+        if !listener.hear(places.explain(event).as_ref().unwrap_or(event)) {
             // Nobody reads: nothing more is spent.
             cancel.cancel();
         }
@@ -137,7 +138,7 @@ async fn tell_of_delay() -> Infallible {
 
 /// Hears events and shows them.
 enum Listener {
-    Text { view: View, writer: Writer },
+    Text { view: Tree, writer: Writer },
     Json { lines: Lines, writer: Writer },
 }
 
@@ -150,8 +151,9 @@ impl Listener {
                     stream_text: writer.stdout_is_terminal(),
                     thinking: args.show_thinking,
                     verbose: args.verbose,
+                    fold_agents: args.fold_agents,
                 };
-                Self::Text { view: View::new(show, writer.width()), writer }
+                Self::Text { view: Tree::new(show, writer.width()), writer }
             }
         }
     }
@@ -197,9 +199,15 @@ fn is_delta(kind: &EventKind) -> bool {
     )
 }
 
-/// The events that are written as JSON, numbered without gaps.
+/// The events that are written as JSON, numbered without gaps in each run.
 struct Lines {
     thinking: bool,
+    runs: BTreeMap<String, Line>,
+}
+
+/// Where a run stands.
+#[derive(Default)]
+struct Line {
     /// Within a block that is not shown.
     hidden: bool,
     seq: u64,
@@ -207,25 +215,29 @@ struct Lines {
 
 impl Lines {
     fn new(thinking: bool) -> Self {
-        Self { thinking, hidden: false, seq: 0 }
+        Self { thinking, runs: BTreeMap::new() }
     }
 
     /// The event as it is written; `None` for thinking that nobody asked for.
     fn next(&mut self, event: &Event) -> Option<Event> {
+        let line = self.runs.entry(event.run.clone()).or_default();
         match event.kind {
-            EventKind::ThinkingStart if !self.thinking => self.hidden = true,
+            EventKind::ThinkingStart if !self.thinking => line.hidden = true,
             EventKind::ThinkingDelta { .. } if !self.thinking => return None,
-            EventKind::BlockStop { .. } if self.hidden => {
-                self.hidden = false;
+            EventKind::BlockStop { .. } if line.hidden => {
+                line.hidden = false;
                 return None;
             }
-            _ => self.hidden = false,
+            _ => line.hidden = false,
         }
-        if self.hidden {
+        if line.hidden {
             return None;
         }
-        let event = Event { seq: self.seq, ..event.clone() };
-        self.seq += 1;
-        Some(event)
+        let seq = line.seq;
+        line.seq += 1;
+        if event.kind.is_terminal() {
+            self.runs.remove(&event.run);
+        }
+        Some(Event { seq, ..event.clone() })
     }
 }

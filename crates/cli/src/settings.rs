@@ -1,5 +1,6 @@
 //! Arguments, files and environment resolved to one agent that can run.
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Read as _};
 use std::sync::Arc;
 
@@ -12,9 +13,12 @@ use softland_agent::{Agent, AgentFile, Options, Problem, Root, ToolSet};
 use crate::args::RunArgs;
 use crate::config::{Config, no_policy};
 use crate::failure::Failure;
-use crate::place::Place;
+use crate::place::{Place, Places};
 use crate::programs;
 use crate::sim::InProcess;
+
+mod crew;
+pub(crate) mod folder;
 
 /// The longest prompt that is read from standard input, in bytes.
 const MAX_PROMPT: u64 = 8 * 1024 * 1024;
@@ -23,7 +27,7 @@ const MAX_PROMPT: u64 = 8 * 1024 * 1024;
 pub(crate) struct Settings {
     pub(crate) agent: Agent,
     pub(crate) prompt: String,
-    pub(crate) place: Place,
+    pub(crate) places: Places,
     /// Nothing real is paid.
     pub(crate) simulated: bool,
     /// Worth saying, in the way of nothing.
@@ -37,17 +41,21 @@ impl Settings {
     /// The first part with mistakes, all of its mistakes.
     pub(crate) fn of(args: &RunArgs) -> Result<Self, Failure> {
         let (file, warnings) = AgentFile::load(&args.agent);
-        let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+        let mut warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
         let file = file
             .map_err(|problems| Failure::all(problems.iter().map(ToString::to_string).collect()))?;
         let config = match &args.config {
             Some(path) => Config::load(path).map_err(Failure::all)?,
             None => Config::default(),
         };
-        let policy = policy(args, &config, &file)?;
+        let policy = policy(args, &config, &file, true)?;
         let model = model(args, &file)?;
-        let Way { transport, place, api } = way(args, &config, &model)?;
-        let tools = tools(args, &config, &file)?;
+        let mut ways = Ways { args, config: &config, first: &model, known: BTreeMap::new() };
+        let Way { transport, api, .. } = ways.to(&model)?;
+        let root =
+            Root::open(&args.root).map_err(|error| Failure::usage(format!("--root: {error}")))?;
+        let means = means(args, &config, &root)?;
+        let tools = tools(&args.agent.display().to_string(), &file, means)?;
         let options = Options {
             api,
             show_thinking: args.show_thinking,
@@ -55,16 +63,27 @@ impl Settings {
             tool_format: file.tool_format,
             ..Options::default()
         };
+        let (name, system, model) = (file.name.clone(), file.system.clone(), model.clone());
+        let mut agent =
+            Agent { name, system, model, tools, crew: None, policy, transport, options };
+        let asked = (&agent, &mut ways);
+        agent.crew = crew::of(args, &config, &file, &root, asked, &mut warnings)?;
+        let simulated = ways.known.keys().all(|model| model.starts_with("sim/"));
+        let places = ways.known.into_iter().map(|(model, way)| (model, way.place));
+        let places = Places::new(places.collect());
         let prompt = prompt(args.prompt.as_deref())?;
-        let simulated = model.starts_with("sim/");
-        let AgentFile { name, system, .. } = file;
-        let agent = Agent { name, system, model, tools, policy, transport, options };
-        Ok(Self { agent, prompt, place, simulated, warnings })
+        Ok(Self { agent, prompt, places, simulated, warnings })
     }
 }
 
-/// Built-in default, then the config's, then the agent file's keys, then the flags.
-fn policy(args: &RunArgs, config: &Config, file: &AgentFile) -> Result<Policy, Failure> {
+/// Built-in default, then the config's, then the agent file's keys, then, for the agent that was
+/// asked for, the flags.
+fn policy(
+    args: &RunArgs,
+    config: &Config,
+    file: &AgentFile,
+    asked: bool,
+) -> Result<Policy, Failure> {
     let mut policy = match &args.policy {
         None => config.policy("default").cloned().unwrap_or_default(),
         Some(name) => match config.policy(name).cloned().or_else(|| Policy::named(name)) {
@@ -73,7 +92,7 @@ fn policy(args: &RunArgs, config: &Config, file: &AgentFile) -> Result<Policy, F
         },
     };
     file.apply_policy(&mut policy);
-    for (key, value) in &args.keys {
+    for (key, value) in args.keys.iter().filter(|_| asked) {
         policy.set(key, value).map_err(|error| Failure::usage(error.to_string()))?;
     }
     Ok(policy)
@@ -89,7 +108,34 @@ fn model(args: &RunArgs, file: &AgentFile) -> Result<String, Failure> {
     })
 }
 
+/// The ways to the models of a run, one for each.
+struct Ways<'a> {
+    args: &'a RunArgs,
+    config: &'a Config,
+    /// The model of the agent that was asked for, whose provider the flags are about.
+    first: &'a str,
+    known: BTreeMap<String, Way>,
+}
+
+impl Ways<'_> {
+    fn to(&mut self, model: &str) -> Result<Way, Failure> {
+        if let Some(way) = self.known.get(model) {
+            return Ok(way.clone());
+        }
+        // A base URL that was given for one provider is never asked with another one's key.
+        let flags = provider(model) == provider(self.first);
+        let way = way(self.args, self.config, model, flags)?;
+        self.known.insert(model.to_owned(), way.clone());
+        Ok(way)
+    }
+}
+
+fn provider(model: &str) -> &str {
+    model.split_once('/').map_or(model, |(provider, _)| provider)
+}
+
 /// The way to a model.
+#[derive(Clone)]
 struct Way {
     transport: Arc<dyn Transport>,
     place: Place,
@@ -97,15 +143,15 @@ struct Way {
 }
 
 /// A base URL of the flag goes before the config's, that before the environment's. All name the
-/// origin of the provider's key.
-fn way(args: &RunArgs, config: &Config, model: &str) -> Result<Way, Failure> {
+/// origin of the provider's key. `flags`: whether those of the command line are about this model.
+fn way(args: &RunArgs, config: &Config, model: &str, flags: bool) -> Result<Way, Failure> {
     let env = |name: &str| std::env::var(name).ok();
-    let provider = model.split_once('/').map_or(model, |(provider, _)| provider);
-    let upstream = config.upstream(provider).cloned().unwrap_or_default();
-    let of_flag = args.base_url.as_deref().map(|url| (url, "--base-url"));
+    let upstream = config.upstream(provider(model)).cloned().unwrap_or_default();
+    let of_flag = args.base_url.as_deref().filter(|_| flags).map(|url| (url, "--base-url"));
     let of_config = upstream.base_url.as_ref().map(|url| (url.text.as_str(), url.place.as_str()));
     let key_variable = upstream.key.as_ref().map(|variable| variable.name.as_str());
-    let given = Given { api: args.api, base_url: of_flag.or(of_config), key_variable };
+    let given =
+        Given { api: args.api.filter(|_| flags), base_url: of_flag.or(of_config), key_variable };
     let target = resolve(model, &given, &env).map_err(|error| Failure::usage(error.to_string()))?;
     let api = target.api();
     let (transport, place): (Arc<dyn Transport>, _) = match target {
@@ -120,14 +166,15 @@ fn way(args: &RunArgs, config: &Config, model: &str) -> Result<Way, Failure> {
     Ok(Way { transport: place.watch(transport), place, api })
 }
 
-fn tools(args: &RunArgs, config: &Config, file: &AgentFile) -> Result<ToolSet, Failure> {
-    let root = Root::open(&args.root).map_err(|e| Failure::usage(format!("--root: {e}")))?;
-    let mut means = Means::new(root);
-    if args.allow_shell {
-        means = means.with_programs(programs::allowed(config)?);
-    }
+/// What the tools of one agent work with.
+fn means(args: &RunArgs, config: &Config, root: &Root) -> Result<Means, Failure> {
+    let means = Means::new(root.clone());
+    if args.allow_shell { Ok(means.with_programs(programs::allowed(config)?)) } else { Ok(means) }
+}
+
+fn tools(label: &str, file: &AgentFile, means: Means) -> Result<ToolSet, Failure> {
     let problems = |all: Vec<Problem>| Failure::all(all.iter().map(ToString::to_string).collect());
-    file.tool_set(&args.agent.display().to_string(), means).map_err(problems)
+    file.tool_set(label, means).map_err(problems)
 }
 
 /// The prompt as given, or standard input's where it is `-` or there is none.

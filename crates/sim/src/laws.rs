@@ -64,7 +64,8 @@ pub(crate) fn apply(bounds: &Bounds<'_>, turn: &Turn) -> Lawful {
         stop = Stop::StopSequence(sequence);
     }
     let mut cut = stop == Stop::MaxTokens && !parts.is_empty();
-    if limit(&mut parts, bounds.max_tokens) {
+    // What every response has is within the limit, too: nobody is billed more than he allows.
+    if limit(&mut parts, bounds.max_tokens.saturating_sub(BASE_OUTPUT)) {
         (stop, cut) = (Stop::MaxTokens, true);
     }
     if limit(&mut parts, bounds.room) {

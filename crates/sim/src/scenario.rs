@@ -1,6 +1,7 @@
 //! Scenarios: how the simulated model behaves. A scenario sees a view of the request and says a
 //! turn; rules, billing and the wire are not its business.
 
+mod delegate;
 mod faults;
 mod loops;
 mod reader;
@@ -57,6 +58,7 @@ const BUILTIN: &[(&str, &str, Play)] = &[
     ("sweeper", "one reading tool over ever new arguments, until told", loops::sweeper),
     ("poller", "asks for a status that does not change, until told", loops::poller),
     ("parallel", "batches of six calls, three times, then answers", loops::parallel),
+    ("delegate", "calls every agent that it may, at once (:N times, :always)", delegate::delegate),
     ("stubborn", "ignores being told to answer; answers only without tools", loops::stubborn),
     ("mute", "like stubborn, and says nothing without tools", loops::mute),
     ("thinker", "like reader, with signed thinking before each call", reader::thinker),

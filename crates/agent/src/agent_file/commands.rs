@@ -6,8 +6,9 @@ use softland_session::core::policy::Value;
 
 use super::Report;
 use super::front_matter::Entry;
+use crate::crew::AGENT_TOOL;
 use crate::tool::{cut_line, is_valid_name};
-use crate::tools::{BUILT_IN, CommandDef, Host, LATER, RunLine};
+use crate::tools::{BUILT_IN, CommandDef, Host, RunLine};
 
 /// What a command of a file may say.
 const MEMBERS: [&str; 4] = ["description", "schema", "run", "repeatable"];
@@ -78,7 +79,7 @@ impl Reader<'_> {
             let allowed = "named with 1 to 64 of a-z A-Z 0-9 _ -";
             return self.wrong("", allowed, &format!("`{}`", cut_line(name, 80)));
         }
-        if BUILT_IN.contains(&name) || LATER.contains(&name) || name.starts_with("mcp__") {
+        if BUILT_IN.contains(&name) || name == AGENT_TOOL || name.starts_with("mcp__") {
             return self.wrong(
                 "",
                 "named otherwise than softland's own tools",

@@ -3,11 +3,16 @@
 use softland_session::core::policy::KEYS;
 
 /// Ours.
-const OWN: [&str; 7] =
-    ["name", "description", "tools", "model", "tool_format", "commands", "http_allow"];
-
-/// Known, and refused until a version can do what they ask for.
-pub(super) const LATER: [&str; 1] = ["depth_limit"];
+const OWN: [&str; 8] = [
+    "name",
+    "description",
+    "tools",
+    "model",
+    "tool_format",
+    "commands",
+    "http_allow",
+    "depth_limit",
+];
 
 /// Short names of models in Claude Code's files, which mean nothing elsewhere.
 pub(super) const MODEL_ALIASES: [&str; 6] =
@@ -72,5 +77,5 @@ pub(super) fn own() -> String {
 
 /// Every key that means something here.
 pub(super) fn known() -> impl Iterator<Item = &'static str> {
-    OWN.into_iter().chain(LATER).chain(KEYS.iter().map(|key| key.name))
+    OWN.into_iter().chain(KEYS.iter().map(|key| key.name))
 }

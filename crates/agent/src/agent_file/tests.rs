@@ -199,28 +199,38 @@ fn keys_of_other_agents_are_silent_and_typos_are_not() {
         check(&with("tool_call_limit: 3\nzzzzzzzzzz: 1")),
         "warning: a.md:4: tool_call_limit: unknown key, ignored; did you mean `tool_calls_limit`?\n\
          warning: a.md:5: zzzzzzzzzz: unknown key, ignored; known are name, description, tools, \
-         model, tool_format, commands, http_allow, and the policy keys that `softland run --help` has as flags",
+         model, tool_format, commands, http_allow, depth_limit, and the policy keys that `softland run --help` has as flags",
     );
 }
 
 #[test]
 fn what_later_versions_bring_is_refused_by_name() {
-    let there = "there are read_file, grep, glob, list_dir, write_file, edit_file, shell, http_get";
-    let text = with(
-        "tools: grep, agent, mcp__x__y, Task(helper, other), greb\ndepth_limit: 2\ntool_format: xml",
-    );
+    let there =
+        "there are read_file, grep, glob, list_dir, write_file, edit_file, shell, http_get, agent";
+    let text = with("tools: grep, mcp__x__y, greb\ntool_format: xml");
     assert_eq!(
         check(&text),
         format!(
-            "a.md:4: tools: `agent` comes with a later version; {there}\n\
-             a.md:4: tools: `mcp__x__y`: MCP tools come with a later version; {there}\n\
-             a.md:4: tools: `Task(helper, other)` (here `agent`) comes with a later version; {there}\n\
+            "a.md:4: tools: `mcp__x__y`: MCP tools come with a later version; {there}\n\
              a.md:4: tools: unknown tool `greb`; did you mean `grep`? T{}\n\
-             a.md:5: depth_limit: comes with a later version\n\
-             a.md:6: tool_format: must be native or tags, got \"xml\"",
+             a.md:5: tool_format: must be native or tags, got \"xml\"",
             there.trim_start_matches('t'),
         ),
     );
+}
+
+#[test]
+fn agents_may_call_agents_so_deep() {
+    let agent = parse_ok(&with("tools: agent, grep\ndepth_limit: \"2\""));
+    assert_eq!((agent.tools, agent.depth_limit), (vec!["agent".into(), "grep".into()], Some(2)));
+    assert_eq!(parse_ok(&with("depth_limit: ~")).depth_limit, None);
+    for bad in ["-1", "1.5", "true", "deep"] {
+        let text = check(&with(&format!("depth_limit: {bad}")));
+        assert!(
+            text.starts_with("a.md:4: depth_limit: must be a whole number, 0 or more"),
+            "{text}"
+        );
+    }
 }
 
 #[test]

@@ -4,8 +4,9 @@ use softland_session::core::policy::Value;
 
 use super::Report;
 use super::front_matter::Entry;
+use crate::crew::AGENT_TOOL;
 use crate::tool::cut_line;
-use crate::tools::{BUILT_IN, CommandDef, LATER};
+use crate::tools::{BUILT_IN, CommandDef};
 use softland_session::core::nearest;
 
 const ALLOWED: &str = "a list of tool names, or names with commas between";
@@ -88,30 +89,28 @@ fn split(text: &str) -> Vec<String> {
     names.iter().map(|name| name.trim().to_owned()).collect()
 }
 
-/// The built-in tool that `given` means.
+/// The tool that `given` means.
 fn resolve(given: &str, entry: &Entry, report: &mut Report) -> Option<&'static str> {
     let line = entry.line;
     let shown = cut_line(given, 60);
     let bare = given.split('(').next().unwrap_or_default().trim();
     let name = ALIASES.iter().find(|(alias, _)| *alias == bare).map_or(bare, |(_, name)| name);
-    if let Some(built_in) = BUILT_IN.into_iter().find(|tool| *tool == name) {
+    if let Some(built_in) = known().find(|tool| *tool == name) {
         if built_in != given {
             let message = format!("`{shown}` is taken as `{built_in}`");
             report.warn(line, Some("tools"), message);
         }
         return Some(built_in);
     }
-    let message = if LATER.contains(&name) {
-        let ours = if name == given { String::new() } else { format!(" (here `{name}`)") };
-        format!("`{shown}`{ours} comes with a later version; there are {}", BUILT_IN.join(", "))
-    } else if name.starts_with("mcp__") {
-        format!("`{shown}`: MCP tools come with a later version; there are {}", BUILT_IN.join(", "))
+    let there = known().collect::<Vec<_>>().join(", ");
+    let message = if name.starts_with("mcp__") {
+        format!("`{shown}`: MCP tools come with a later version; there are {there}")
     } else {
         let hint = match meant(name) {
             Some(near) => format!("did you mean `{near}`? There are"),
             None => "there are".to_owned(),
         };
-        format!("unknown tool `{shown}`; {hint} {}", BUILT_IN.join(", "))
+        format!("unknown tool `{shown}`; {hint} {there}")
     };
     report.error(Some(line), Some("tools"), message);
     None
@@ -120,8 +119,11 @@ fn resolve(given: &str, entry: &Entry, report: &mut Report) -> Option<&'static s
 /// The tool that was meant: by what it takes to correct the name, two letters that have changed
 /// places being one mistake.
 fn meant(name: &str) -> Option<&'static str> {
-    let tools = || BUILT_IN.into_iter().chain(LATER);
-    nearest(name, tools()).or_else(|| tools().find(|tool| is_swapped(name, tool)))
+    nearest(name, known()).or_else(|| known().find(|tool| is_swapped(name, tool)))
+}
+
+fn known() -> impl Iterator<Item = &'static str> {
+    BUILT_IN.into_iter().chain([AGENT_TOOL])
 }
 
 fn is_swapped(a: &str, b: &str) -> bool {

@@ -95,8 +95,9 @@ impl Conversation {
         self.cost
     }
 
-    pub(super) fn charge(&mut self, cost: NanoUsd) {
-        self.cost += cost;
+    /// The session has spent so much by now.
+    pub(super) fn charged(&mut self, cost: NanoUsd) {
+        self.cost = cost;
     }
 
     pub(super) fn records(&self) -> Records {
@@ -233,14 +234,21 @@ impl UnderWay<'_> {
         }
     }
 
-    fn max_tokens(&self) -> u64 {
+    pub(super) fn max_tokens(&self) -> u64 {
         let most = self.setup.model.and_then(|model| model.max_output).map(u64::from);
         let usual = if most.is_some() { MAX_TOKENS } else { UNKNOWN_MAX_TOKENS };
         self.agent.options.max_tokens.unwrap_or(usual).min(most.unwrap_or(u64::MAX))
     }
 
+    /// The tool that calls agents, where any may be called.
+    pub(super) fn offered(&self) -> Option<ToolDef> {
+        let own = self.agent.tools.get(crate::crew::AGENT_TOOL);
+        self.agent.crew.as_ref().filter(|_| own.is_none())?.def()
+    }
+
     fn tool_definitions(&self) -> Vec<ToolDef> {
         let mut tools: Vec<ToolDef> = self.agent.tools.defs().cloned().collect();
+        tools.extend(self.offered());
         let undeclared = |name: &&String| self.agent.tools.get(name).is_none();
         let answer_tool = self.setup.policy.answer_tool.as_ref().filter(undeclared);
         tools.extend(answer_tool.map(|name| ToolDef {

@@ -1,7 +1,5 @@
 //! One exchange over a transport: send what it says, feed it what comes, until it is done.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use softland_session::core::{
@@ -34,6 +32,8 @@ enum Attempt {
     Failed(Problem),
     /// The time for exploring is over.
     Expired,
+    /// What is left of a limit is not enough for the request.
+    Short(Because),
     Cancelled,
 }
 
@@ -101,6 +101,10 @@ impl UnderWay<'_> {
                     Some(because) => exchange.expire(because, &mut out),
                     None => exchange.fail(Failure::Provider, &mut out),
                 },
+                Attempt::Short(because) if *exchange.run().phase() == Phase::Open => {
+                    exchange.expire(because, &mut out);
+                }
+                Attempt::Short(_) => exchange.fail(Failure::Provider, &mut out),
             }
             self.tell(out);
         }
@@ -115,12 +119,33 @@ impl UnderWay<'_> {
             if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 return Attempt::Expired;
             }
-            let attempt = tokio::select! {
+            let leased = tokio::select! {
                 biased;
                 () = self.cancel.cancelled() => return Attempt::Cancelled,
                 () = until(deadline) => return Attempt::Expired,
-                attempt = attempt(self.agent, exchange, body.clone(), &mut self.emit, &mut self.meter) => attempt,
+                leased = self.lease(exchange, &body) => leased,
             };
+            let (mut held, body) = match leased {
+                Ok(leased) => leased,
+                Err(because) if because.reason == Reason::Time => return Attempt::Expired,
+                Err(because) => return Attempt::Short(because),
+            };
+            let before = self.meter.own();
+            let attempt = tokio::select! {
+                biased;
+                () = self.cancel.cancelled() => Attempt::Cancelled,
+                () = until(deadline) => Attempt::Expired,
+                attempt = attempt(self.agent, exchange, body, &mut self.emit, &mut self.meter) => attempt,
+            };
+            match attempt {
+                // What was given up is paid as far as it came; before its head came, its input.
+                Attempt::Cancelled | Attempt::Expired if exchange.so_far() != Tokens::default() => {
+                    held.received(self.meter.amount(&exchange.so_far()));
+                    drop(held);
+                }
+                Attempt::Cancelled | Attempt::Expired => drop(held),
+                _ => held.settle(self.meter.own().less(before)),
+            }
             let Attempt::Failed(problem) = attempt else { return attempt };
             let policy = self.agent.options.retry;
             let delay = match &problem {
@@ -156,18 +181,13 @@ impl UnderWay<'_> {
     fn deadline(&self, exchange: &Exchange) -> Option<Instant> {
         match (exchange.rung(), exchange.run().phase()) {
             (None, Phase::Open) => self.exploring_ends(),
-            _ => {
-                let limit = self.setup.policy.time_limit?;
-                Some(self.meter.began() + Duration::from_millis(limit.0))
-            }
+            _ => self.meter.purse.until(),
         }
     }
 
     /// When the run's time is over, but for what is held back for its answer.
     pub(super) fn exploring_ends(&self) -> Option<Instant> {
-        let limit = self.setup.policy.time_limit?;
-        let reserve = self.setup.policy.reserve_time.0.min(limit.0 / 2);
-        Some(self.meter.began() + Duration::from_millis(limit.0 - reserve))
+        self.meter.purse.exploring_until()
     }
 
     fn time_is_up(&self, run: &Run) -> Option<Because> {

@@ -1,20 +1,44 @@
 //! Numbered, timed events for whoever listens.
 
+use std::sync::{Mutex, PoisonError};
+
 use softland_session::Event as Shown;
 
 use crate::event::{Event, EventKind};
 
+/// Who listens to the runs of a tree. An event is heard before the run goes on, so nothing is
+/// kept back and each run's events are heard in order.
+pub(super) trait Hear: Sync {
+    fn hear(&self, event: &Event);
+}
+
+impl Hear for Mutex<&mut (dyn FnMut(&Event) + Send)> {
+    fn hear(&self, event: &Event) {
+        (self.lock().unwrap_or_else(PoisonError::into_inner))(event);
+    }
+}
+
 /// Gives events their envelope.
 pub(super) struct Emitter<'a> {
-    sink: &'a mut (dyn FnMut(&Event) + Send),
+    sink: &'a dyn Hear,
     run: String,
     seq: u64,
     turn: u64,
 }
 
 impl<'a> Emitter<'a> {
-    pub(super) fn new(sink: &'a mut (dyn FnMut(&Event) + Send)) -> Self {
-        Self { sink, run: new_run_id(), seq: 0, turn: 0 }
+    pub(super) fn new(sink: &'a dyn Hear, run: String) -> Self {
+        Self { sink, run, seq: 0, turn: 0 }
+    }
+
+    /// Who listens.
+    pub(super) fn sink(&self) -> &'a dyn Hear {
+        self.sink
+    }
+
+    /// The run's id.
+    pub(super) fn run(&self) -> &str {
+        &self.run
     }
 
     pub(super) fn send(&mut self, kind: EventKind) {
@@ -27,7 +51,7 @@ impl<'a> Emitter<'a> {
             kind,
         };
         self.seq += 1;
-        (self.sink)(&event);
+        self.sink.hear(&event);
     }
 
     /// A turn begins.
@@ -60,7 +84,7 @@ pub(super) fn kind(shown: Shown) -> Option<EventKind> {
 }
 
 /// Sorts by time, and differs between processes that begin in the same millisecond.
-fn new_run_id() -> String {
+pub(super) fn new_run_id() -> String {
     use std::hash::{BuildHasher as _, RandomState};
     let random = RandomState::new().hash_one(std::process::id());
     let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S");

@@ -1,41 +1,79 @@
 //! Time, tokens and money of a run: what the transcript cannot show.
 
+use softland_session::core::lease::{Amount, Ask};
 use softland_session::core::models::{Model, Price};
+use softland_session::core::policy::Policy;
 use softland_session::core::{Facts, Millis, NanoUsd};
 use softland_session::wire::Tokens;
 use tokio::time::Instant;
 
-use super::Conversation;
+use super::Setup;
+use super::purse::Purse;
 use crate::event::UsageTotal;
+
+/// Output tokens that will do for a turn while other runs hold the rest of the money: 99 % of a
+/// coding agent's turns had at most 2,481 (the gateway's `money/reserve.rs` has the source).
+const ENOUGH_OUTPUT: u64 = 8_192;
 
 /// Counts what a run uses.
 pub(super) struct Meter {
+    /// What it may use, with all the runs of its tree.
+    pub(super) purse: Purse,
     model: Option<&'static Model>,
     /// A price of the caller's, before the table's.
     price: Option<Price>,
     began: Instant,
     total: Tokens,
     cost: NanoUsd,
-    unbooked: NanoUsd,
-    session_before: NanoUsd,
+    /// What its children used; no cost where one of them has no known price.
+    children: (UsageTotal, Option<NanoUsd>),
     /// Tokens of the newest response's context and bytes of the request that led to it.
     known: Option<(u64, usize)>,
 }
 
+/// What a request may come to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Estimate {
+    /// Input tokens, as near as that can be told.
+    input: u64,
+    /// The dearest that the input can be billed.
+    input_cost: NanoUsd,
+    /// The same uncached, for the answer behind it.
+    answer_input_cost: NanoUsd,
+    output_pico: u64,
+}
+
+impl Estimate {
+    /// What is held back for an answer with this input.
+    pub(super) fn reserve(&self, policy: &Policy, tokens_cap: Option<u64>) -> Amount {
+        // As the rule of `tokens_limit` has it.
+        let output = policy.reserve_tokens.min(tokens_cap.map_or(u64::MAX, |cap| cap / 8));
+        let money = Ask { output_pico: self.output_pico, ..Ask::default() };
+        Amount {
+            money: self.answer_input_cost + money.with(policy.reserve_tokens).money,
+            tokens: self.input.saturating_add(output),
+            calls: 0,
+        }
+    }
+
+    /// What to ask for, for a request that may have so much output.
+    pub(super) fn ask(&self, most: u64, least: u64) -> Ask {
+        let base = Amount { money: self.input_cost, tokens: self.input, calls: 0 };
+        let enough = ENOUGH_OUTPUT.min(most);
+        Ask { base, output_pico: self.output_pico, most, enough, least }
+    }
+}
+
 impl Meter {
-    pub(super) fn new(
-        model: Option<&'static Model>,
-        price: Option<Price>,
-        session_before: NanoUsd,
-    ) -> Self {
+    pub(super) fn new(setup: &Setup, purse: Purse) -> Self {
         Self {
-            model,
-            price,
+            purse,
+            model: setup.model,
+            price: setup.price,
             began: Instant::now(),
             total: Tokens::default(),
             cost: NanoUsd::ZERO,
-            unbooked: NanoUsd::ZERO,
-            session_before,
+            children: (UsageTotal::default(), Some(NanoUsd::ZERO)),
             known: None,
         }
     }
@@ -46,77 +84,110 @@ impl Meter {
         self.known = Some((tokens.input_total().saturating_add(tokens.output), request_bytes));
         let cost = self.cost_of(&tokens)?;
         self.cost += cost;
-        self.unbooked += cost;
         Some(cost)
     }
 
+    /// Counts what a child's run came to.
+    pub(super) fn add_child(&mut self, usage: UsageTotal, cost: Option<NanoUsd>) {
+        let (total, before) = self.children;
+        let cost = before.zip(cost).map(|(before, cost)| before + cost);
+        self.children = (total.plus(usage), cost);
+    }
+
+    /// What the run's own requests have used, for its account.
+    pub(super) fn own(&self) -> Amount {
+        let tokens = self.total.input_total().saturating_add(self.total.output);
+        Amount { money: self.cost, tokens, calls: 0 }
+    }
+
+    /// The same of these tokens.
+    pub(super) fn amount(&self, tokens: &Tokens) -> Amount {
+        let money = self.cost_of(tokens).unwrap_or(NanoUsd::ZERO);
+        Amount { money, tokens: tokens.input_total().saturating_add(tokens.output), calls: 0 }
+    }
+
+    /// What so much uncached input comes to.
+    pub(super) fn input(&self, tokens: u64) -> Amount {
+        self.amount(&Tokens { input: tokens, ..Tokens::default() })
+    }
+
     fn cost_of(&self, tokens: &Tokens) -> Option<NanoUsd> {
-        let price = self.price_at(tokens.input_total())?;
+        let price = price_at((self.model, self.price), tokens.input_total())?;
         let Tokens { input, output, cache_read, cache_write_5m, cache_write_1h } = *tokens;
         let nano = price.cost_nano(input, output, cache_read, cache_write_5m, cache_write_1h);
         Some(NanoUsd(nano))
     }
 
-    /// The dearest that this much input can be billed at.
-    fn price_at(&self, input: u64) -> Option<Price> {
-        match self.model {
-            Some(model) if self.price == Some(model.price) => Some(model.dearest(input)),
-            _ => self.price,
-        }
-    }
-
-    pub(super) fn facts(&self, _conversation: &Conversation, body_bytes: usize) -> Facts {
-        let (known, bytes) = self.known.unwrap_or_default();
-        let new = body_bytes.saturating_sub(bytes) as u64;
-        // One token per byte that the provider has not counted yet is the most it can come to,
-        // which is for money; four bytes a token are what text mostly has.
-        let most = known.saturating_add(new);
-        let price = self.price_at(most);
-        let input_at = |pico: u64| NanoUsd(most.saturating_mul(pico).div_ceil(1000));
+    pub(super) fn facts(&self, body_bytes: usize) -> Facts {
+        let Estimate { input, input_cost, answer_input_cost, output_pico } =
+            self.estimate(body_bytes);
         Facts {
-            next_input: known.saturating_add(new / 4),
-            next_input_cost: price.map_or(NanoUsd::ZERO, |p| input_at(p.dearest_input(false))),
-            reserve_input_cost: price.map_or(NanoUsd::ZERO, |p| input_at(p.input)),
-            output_pico: price.map_or(0, |p| p.output),
+            next_input: input,
+            next_input_cost: input_cost,
+            reserve_input_cost: answer_input_cost,
+            output_pico,
             ..self.spent()
         }
     }
 
+    /// What a request of so many bytes may come to.
+    pub(super) fn estimate(&self, bytes: usize) -> Estimate {
+        estimate((self.model, self.price), self.known.unwrap_or_default(), bytes)
+    }
+
     /// What was used so far, for what the limits leave.
     pub(super) fn spent(&self) -> Facts {
-        Facts {
-            tokens: self.total.input_total().saturating_add(self.total.output),
-            cost: self.cost,
-            session_cost: self.session_before + self.cost,
-            elapsed: self.elapsed(),
-            ..Facts::default()
-        }
+        let mut facts = Facts { elapsed: self.elapsed(), ..Facts::default() };
+        self.purse.tell(&mut facts);
+        facts
     }
 
     pub(super) fn elapsed(&self) -> Millis {
         Millis(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
-    pub(super) fn began(&self) -> Instant {
-        self.began
-    }
-
     pub(super) fn total(&self) -> UsageTotal {
-        UsageTotal {
+        let own = UsageTotal {
             input: self.total.input,
             output: self.total.output,
             cache_read: self.total.cache_read,
             cache_write: self.total.cache_write_5m.saturating_add(self.total.cache_write_1h),
-        }
+        };
+        own.plus(self.children.0)
     }
 
-    /// What the run cost, where its model has a price.
+    /// What the run cost, its children included, where all their models have prices.
     pub(super) fn cost(&self) -> Option<NanoUsd> {
-        self.price.map(|_| self.cost)
+        self.price.and(self.children.1).map(|children| self.cost + children)
     }
+}
 
-    /// What was spent since this was last asked, for the session's account.
-    pub(super) fn take_unbooked(&mut self) -> NanoUsd {
-        std::mem::take(&mut self.unbooked)
+/// What the first request of a run may come to.
+pub(super) fn first(setup: &Setup, bytes: usize) -> Estimate {
+    estimate((setup.model, setup.price), (0, 0), bytes)
+}
+
+type Tariff = (Option<&'static Model>, Option<Price>);
+
+fn estimate(tariff: Tariff, (known, bytes): (u64, usize), body_bytes: usize) -> Estimate {
+    let new = body_bytes.saturating_sub(bytes) as u64;
+    // One token per byte that the provider has not counted yet is the most it can come to,
+    // which is for money; four bytes a token are what text mostly has.
+    let most = known.saturating_add(new);
+    let price = price_at(tariff, most);
+    let input_at = |pico: u64| NanoUsd(most.saturating_mul(pico).div_ceil(1000));
+    Estimate {
+        input: known.saturating_add(new / 4),
+        input_cost: price.map_or(NanoUsd::ZERO, |p| input_at(p.dearest_input(false))),
+        answer_input_cost: price.map_or(NanoUsd::ZERO, |p| input_at(p.input)),
+        output_pico: price.map_or(0, |p| p.output),
+    }
+}
+
+/// The dearest that this much input can be billed at.
+fn price_at((model, price): Tariff, input: u64) -> Option<Price> {
+    match model {
+        Some(model) if price == Some(model.price) => Some(model.dearest(input)),
+        _ => price,
     }
 }

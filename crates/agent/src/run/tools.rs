@@ -6,12 +6,14 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesOrdered;
 use serde_json::Value;
 use softland_session::Pending;
-use softland_session::core::{Admission, Because, Reason, lines};
+use softland_session::core::{Admission, Because, NanoUsd, Reason, lines};
 use tokio_util::sync::CancellationToken;
 
+use super::child::{Child, HandedBack};
+use super::emit::Hear;
 use super::form::{self, Answered, Form, How};
 use super::{Agent, UnderWay, drive};
-use crate::event::EventKind;
+use crate::event::{EventKind, UsageTotal};
 use crate::tool::{ToolCall, ToolFormat, ToolOutput};
 
 impl UnderWay<'_> {
@@ -38,27 +40,44 @@ impl UnderWay<'_> {
     }
 
     async fn all_at_once(&mut self, calls: &[Pending]) -> Vec<Answered> {
-        for call in calls.iter().filter(|call| runs(call)) {
-            self.tell_execute(call);
+        let delegated = calls.iter().filter(|call| runs(call) && self.delegates(call)).count();
+        if delegated > 0 {
+            self.expect_children(delegated as u64);
         }
+        let begun: Vec<Begun> = calls.iter().map(|call| self.begin(call, calls)).collect();
         let (agent, cancel, until) = (self.agent, self.cancel, self.exploring_ends());
+        let sink = self.emit.sink();
         let mut running: FuturesOrdered<_> = calls
             .iter()
-            .map(|call| async move {
+            .zip(begun)
+            .map(|(call, begun)| async move {
                 let began = Instant::now();
-                match runs(call) {
-                    true => (run_until(until, agent, call, cancel).await, began.elapsed()),
-                    false => (refusal(call, calls), began.elapsed()),
-                }
+                (begun.run((until, agent, call, cancel), sink).await, began.elapsed())
             })
             .collect();
         let mut results = Vec::with_capacity(calls.len());
         let mut rest = calls.iter();
-        while let Some((output, took)) = running.next().await {
+        while let Some((back, took)) = running.next().await {
             let Some(call) = rest.next() else { break };
+            let output = self.take_back(back);
             results.push(self.result(call, output, took));
         }
         results
+    }
+
+    /// Tells of a call that is run, and makes the child where it asks for one.
+    fn begin(&mut self, call: &Pending, calls: &[Pending]) -> Begun {
+        if !runs(call) {
+            return Begun::Not(refusal(call, calls));
+        }
+        self.tell_execute(call);
+        if !self.delegates(call) {
+            return Begun::Tool;
+        }
+        match self.child(call) {
+            Ok(child) => Begun::Child(Box::new(child)),
+            Err(output) => Begun::Not(output),
+        }
     }
 
     /// Under a limit of result characters the calls run in order; the result that crosses it is
@@ -80,13 +99,13 @@ impl UnderWay<'_> {
                 continue;
             }
             let began = Instant::now();
-            let mut output = match &call.unfit {
-                Some(_) => refusal(call, calls),
-                None => {
-                    self.tell_execute(call);
-                    run_until(self.exploring_ends(), self.agent, call, self.cancel).await
-                }
-            };
+            if self.delegates(call) {
+                self.expect_children(1);
+            }
+            let begun = self.begin(call, calls);
+            let within = (self.exploring_ends(), self.agent, call, self.cancel);
+            let back = begun.run(within, self.emit.sink()).await;
+            let mut output = self.take_back(back);
             used += fit(form, &mut output, limit - used);
             results.push(self.result(call, output, began.elapsed()));
         }
@@ -145,13 +164,33 @@ fn runs(call: &Pending) -> bool {
     call.admission.runs() && call.unfit.is_none()
 }
 
+/// A call of a round.
+enum Begun {
+    /// It is answered without being run.
+    Not(ToolOutput),
+    /// A tool runs.
+    Tool,
+    /// A child does.
+    Child(Box<Child>),
+}
+
+/// Until when which agent runs a call, and what ends it.
+type Within<'a> = (Option<tokio::time::Instant>, &'a Agent, &'a Pending, &'a CancellationToken);
+
+impl Begun {
+    async fn run(self, within: Within<'_>, sink: &dyn Hear) -> HandedBack {
+        let output = match self {
+            Self::Not(output) => output,
+            Self::Tool => run_until(within).await,
+            // It ends in time by itself, so that it hands something back.
+            Self::Child(child) => return child.run(sink, within.3.child_token()).await,
+        };
+        HandedBack { output, usage: UsageTotal::default(), cost: Some(NanoUsd::ZERO) }
+    }
+}
+
 /// Runs a call for as long as the run's time lasts; what is left then is the answer's.
-async fn run_until(
-    until: Option<tokio::time::Instant>,
-    agent: &Agent,
-    call: &Pending,
-    cancel: &CancellationToken,
-) -> ToolOutput {
+async fn run_until((until, agent, call, cancel): Within<'_>) -> ToolOutput {
     let call = tool_call(call);
     tokio::select! {
         biased;

@@ -10,7 +10,7 @@ use super::{ToolDef, cut_line};
 
 /// The arguments as an object, or a message for the model that says what is wrong and what is
 /// allowed. Optional members that are `null` are left out.
-pub(super) fn parse_input(def: &ToolDef, raw: &str) -> Result<Value, String> {
+pub(crate) fn parse_input(def: &ToolDef, raw: &str) -> Result<Value, String> {
     let name = &def.name;
     let value: Value = serde_json::from_str(raw).map_err(|error| {
         format!(

@@ -27,7 +27,9 @@ Exit status: 0 the model answered, 2 usage or configuration, or standard output 
 written, 3 softland answered in the model's place, 4 the provider failed, 130 cancelled, also by
 closing standard output. The answer goes to standard output, all else to standard error.
 
-A policy is the built-in default, then the config's, then the agent file's keys, then these flags.
+A policy is the built-in default, then the config's, then the agent file's keys, then these flags,
+which are for the agent that is asked, not for those it calls. What sub-agents use of money and
+tokens counts in the limits of their callers, too.
 TOOL=N pairs are given as --tool-limits grep=5,glob=2.";
 
 const WHAT: &str = "What to run";
@@ -97,6 +99,10 @@ fn run() -> Command {
                 .value_name("DIR")
                 .help("The folder that file tools see [default: .]"),
         )
+        .arg(path("agents").long("agents").value_name("DIR").help(
+            "A folder of agent files (*.md) that the tool `agent` may call; those without a model \
+             take their caller's",
+        ))
         .arg(flag("allow-shell").help(
             "Run the agent file's shell and commands, which can do whatever you can, outside of \
              --root too",
@@ -135,6 +141,7 @@ fn run() -> Command {
         )
         .arg(flag("show-thinking").help("Show the model's thinking"))
         .arg(flag("verbose").short('v').help("Show usage per response and longer results"))
+        .arg(flag("fold-agents").help("Show a sub-agent's run as one line, at its end"))
         .arg(
             Arg::new("help")
                 .short('h')
@@ -184,7 +191,7 @@ fn check() -> Command {
             path("FILE")
                 .required(true)
                 .num_args(1..)
-                .help("Files to check; every error names file, line and key"),
+                .help("Files, or folders of agent files; every error names file, line and key"),
         )
 }
 

@@ -34,6 +34,8 @@ pub(crate) struct Show {
     pub(crate) thinking: bool,
     /// Usage per response, longer results.
     pub(crate) verbose: bool,
+    /// A sub-agent's run as one line.
+    pub(crate) fold_agents: bool,
 }
 
 /// Where a run stands, as far as a person wants to know.
@@ -144,6 +146,8 @@ impl View {
                     grouped(*output)
                 ));
             }
+            // The call above it says so, and the child's own picture follows.
+            EventKind::Child { .. } => {}
             EventKind::Done { report } => self.done(report),
             EventKind::Error { message, report } => self.failed(message, report),
         }

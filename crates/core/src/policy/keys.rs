@@ -98,6 +98,18 @@ pub enum Value {
     Map(Vec<(String, Self)>),
 }
 
+impl Value {
+    /// A whole number of 0 or more, quoted or not; `None` for anything else.
+    #[must_use]
+    pub fn whole(&self) -> Option<u64> {
+        match self {
+            Self::Int(number) => u64::try_from(*number).ok(),
+            Self::Text(text) if text.bytes().all(|b| b.is_ascii_digit()) => text.parse().ok(),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Value {
     /// The value as a person would write it, shortened.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -243,12 +255,7 @@ impl Reader<'_> {
     }
 
     fn count(&self) -> Result<u64, KeyError> {
-        match self.value {
-            Value::Int(number) => u64::try_from(*number).ok(),
-            Value::Text(text) if text.bytes().all(|b| b.is_ascii_digit()) => text.parse().ok(),
-            _ => None,
-        }
-        .ok_or_else(|| self.error())
+        self.value.whole().ok_or_else(|| self.error())
     }
 
     fn money(&self) -> Result<NanoUsd, KeyError> {

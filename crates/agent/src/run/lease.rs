@@ -1,0 +1,83 @@
+//! What a request may cost is leased before it is sent, from the run's account and all above it.
+
+use bytes::Bytes;
+use softland_session::Exchange;
+use softland_session::core::{Because, Phase};
+use softland_session::wire::Splice;
+use softland_session::wire::request::Request;
+
+use super::UnderWay;
+use super::purse::Held;
+
+/// Fewer output tokens are no answer.
+const LEAST_ANSWER: u64 = 16;
+
+impl UnderWay<'_> {
+    /// Waits while other runs of the tree hold what the next turn needs, so that a run is not
+    /// landed for what comes back. `bytes`: of the turn's request.
+    pub(super) async fn wait_for_room(&self, bytes: usize) {
+        if !self.meter.purse.is_limited() {
+            return;
+        }
+        let (estimate, policy) = (self.meter.estimate(bytes), &self.setup.policy);
+        let least = policy.reserve_tokens.min(self.max_tokens());
+        let ask = estimate.ask(self.max_tokens(), least);
+        let reserve = estimate.reserve(policy, self.meter.purse.tokens_cap());
+        tokio::select! {
+            () = self.meter.purse.wait_for_room(&ask, reserve) => {}
+            () = self.cancel.cancelled() => {}
+            () = super::drive::until(self.exploring_ends()) => {}
+        }
+    }
+
+    /// Takes the lease for a request of an exchange, and lowers its output limit to what there is.
+    /// Waits for what other runs will give back.
+    ///
+    /// # Errors
+    /// The limit that has not enough left.
+    pub(super) async fn lease(
+        &self,
+        exchange: &Exchange,
+        body: &Bytes,
+    ) -> Result<(Held, Bytes), Because> {
+        let (purse, policy) = (&self.meter.purse, &self.setup.policy);
+        let estimate = self.meter.estimate(body.len());
+        // Only where something is limited is the body looked at.
+        let most = if purse.is_limited() { self.asked_output(body) } else { 0 };
+        let exploring = exchange.rung().is_none() && *exchange.run().phase() == Phase::Open;
+        let reserve = estimate.reserve(policy, purse.tokens_cap());
+        let least = if exploring { policy.reserve_tokens / 2 } else { LEAST_ANSWER };
+        // The rules had the last word on whether a turn is worth it: this only holds the money.
+        let ask = estimate.ask(most, least.min(most / 2));
+        loop {
+            let leased = if exploring { purse.explore(&ask, reserve) } else { purse.answer(&ask) };
+            match leased {
+                Ok(held) if held.output < most => {
+                    let body = self.with_output(body, held.output);
+                    return Ok((held, body));
+                }
+                Ok(held) => return Ok((held, body.clone())),
+                Err(short) if short.busy && exploring => purse.wait_for_room(&ask, reserve).await,
+                Err(short) if short.busy => purse.wait_for_answer(&ask).await,
+                Err(short) => return Err(short.standing.because()),
+            }
+        }
+    }
+
+    /// The output limit that a body has.
+    fn asked_output(&self, body: &Bytes) -> u64 {
+        let request = Request::of(self.agent.options.api.into(), body).ok();
+        let asked = request.and_then(|request| request.max_tokens.map(|max| max.value));
+        asked.unwrap_or_else(|| self.max_tokens())
+    }
+
+    /// The body with another output limit.
+    fn with_output(&self, body: &Bytes, output: u64) -> Bytes {
+        let Ok(request) = Request::of(self.agent.options.api.into(), body) else {
+            return body.clone();
+        };
+        let mut splice = Splice::default();
+        splice.set_max_tokens(&request, output.max(1));
+        splice.apply(body).map_or_else(|_| body.clone(), Bytes::from)
+    }
+}

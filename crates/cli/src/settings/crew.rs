@@ -1,0 +1,117 @@
+//! The agents of `--agents`, made ready before the run begins.
+
+use std::path::{Path, PathBuf};
+
+use softland_agent::{AGENT_TOOL, Agent, AgentFile, Crew, DEPTH_LIMIT, Member, Options, Root};
+
+use super::{Ways, folder, means, policy, tools};
+use crate::args::RunArgs;
+use crate::config::Config;
+use crate::failure::Failure;
+
+/// Whom an agent file's agent may call, as the arguments say.
+///
+/// # Errors
+/// Every problem of every file in the folder, with file, line and key.
+pub(super) fn of(
+    args: &RunArgs,
+    config: &Config,
+    file: &AgentFile,
+    root: &Root,
+    (agent, ways): (&Agent, &mut Ways<'_>),
+    warnings: &mut Vec<String>,
+) -> Result<Option<Crew>, Failure> {
+    let delegates = names_agent(file);
+    let Some(dir) = &args.agents else {
+        if delegates {
+            return Err(Failure::usage(format!(
+                "{}: tools: `{AGENT_TOOL}` needs the folder of the agents that it may call: \
+                 --agents DIR",
+                place(&args.agent, file)
+            )));
+        }
+        return Ok(None);
+    };
+    let files = load(dir, warnings)?;
+    let mut members = Vec::new();
+    let mut problems = Vec::new();
+    for (path, file) in files {
+        match member(args, config, (&path, file), root, (agent, ways)) {
+            Ok(member) => members.push(member),
+            Err(failure) => problems.extend(failure.messages),
+        }
+    }
+    if !problems.is_empty() {
+        return Err(Failure::all(problems));
+    }
+    if !delegates {
+        warnings.push(format!(
+            "--agents: {} does not name the tool `{AGENT_TOOL}`, so it calls nobody",
+            args.agent.display()
+        ));
+        return Ok(None);
+    }
+    let depth = file.depth_limit.unwrap_or(DEPTH_LIMIT);
+    Crew::new(members, depth).map(Some).map_err(|same| Failure::usage(same.to_string()))
+}
+
+/// The agent files of a folder, each right by itself.
+fn load(dir: &Path, warnings: &mut Vec<String>) -> Result<Vec<(PathBuf, AgentFile)>, Failure> {
+    let paths = folder::files(dir).map_err(|error| Failure::usage(format!("--agents: {error}")))?;
+    let (mut files, mut problems) = (Vec::new(), Vec::new());
+    for path in paths {
+        let (file, found) = AgentFile::load(&path);
+        warnings.extend(found.iter().map(ToString::to_string));
+        match file {
+            Ok(file) => files.push((path, file)),
+            Err(errors) => problems.extend(errors.iter().map(ToString::to_string)),
+        }
+    }
+    problems.extend(folder::same_names(&files));
+    if problems.is_empty() { Ok(files) } else { Err(Failure::all(problems)) }
+}
+
+fn member(
+    args: &RunArgs,
+    config: &Config,
+    (path, file): (&Path, AgentFile),
+    root: &Root,
+    (caller, ways): (&Agent, &mut Ways<'_>),
+) -> Result<Member, Failure> {
+    let inherits = file.model.is_none();
+    let (transport, options, model) = match &file.model {
+        None => (caller.transport.clone(), caller.options.clone(), caller.model.clone()),
+        Some(model) => {
+            let line = file.model_line.map(|line| format!(":{line}")).unwrap_or_default();
+            let at = |message: String| format!("{}{line}: model: {message}", path.display());
+            let way = ways
+                .to(model)
+                .map_err(|failure| Failure::all(failure.messages.into_iter().map(at).collect()))?;
+            let options = Options {
+                api: way.api,
+                show_thinking: args.show_thinking,
+                price: config.price(model),
+                ..Options::default()
+            };
+            (way.transport, options, model.clone())
+        }
+    };
+    let policy = policy(args, config, &file, false)?;
+    let means = means(args, config, root)?;
+    let tools = tools(&path.display().to_string(), &file, means)?;
+    let (delegates, depth_limit) = (names_agent(&file), file.depth_limit);
+    let AgentFile { name, system, description, tool_format, .. } = file;
+    let options = Options { tool_format, ..options };
+    let agent = Agent { name, system, model, tools, crew: None, policy, transport, options };
+    Ok(Member { agent, description, inherits, delegates, depth_limit })
+}
+
+fn names_agent(file: &AgentFile) -> bool {
+    file.tools.iter().any(|tool| tool == AGENT_TOOL)
+}
+
+/// Where a file names its tools.
+fn place(path: &Path, file: &AgentFile) -> String {
+    let line = file.tools_line.map(|line| format!(":{line}")).unwrap_or_default();
+    format!("{}{line}", path.display())
+}

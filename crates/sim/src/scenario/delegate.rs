@@ -1,0 +1,48 @@
+//! A model that gives its work to others, by the tool that calls agents.
+
+use super::{Parameter, View};
+use crate::json::Json;
+use crate::turn::{Part, Turn};
+
+/// One call of every agent that it may call, at once; again as often as the parameter says; then
+/// an answer that tells what each of them said.
+pub(super) fn delegate(view: &View<'_>, parameter: Option<Parameter>) -> Turn {
+    let rounds = match parameter {
+        Some(Parameter::Number(rounds)) => rounds,
+        Some(Parameter::Always) => u64::MAX,
+        _ => 1,
+    };
+    let round = view.rounds.len() as u64;
+    let tool = view.tools.iter().find(|tool| tool.has("name") && tool.has("prompt"));
+    let (Some(tool), false) = (tool, view.must_answer() || round >= rounds) else {
+        return view.answer(account(view));
+    };
+    let agents = tool.properties.iter().find(|(key, _)| key == "name");
+    let agents = agents.and_then(|(_, schema)| schema.get("enum")).map(Json::items);
+    let calls = agents.unwrap_or_default().iter().map(|agent| {
+        let prompt = match round {
+            0 => view.question.clone(),
+            round => format!("{} (part {})", view.question, round + 1),
+        };
+        let input = Json::Map(vec![
+            ("name".to_owned(), agent.clone()),
+            ("prompt".to_owned(), prompt.as_str().into()),
+        ]);
+        Part::tool(tool.name, input.text())
+    });
+    Turn::of([Part::text("I will ask the others.")].into_iter().chain(calls).collect())
+}
+
+/// What everybody said, a line each.
+fn account(view: &View<'_>) -> String {
+    let mut text = format!("I asked {} times.", view.calls().count());
+    for call in view.calls() {
+        let name = call.input.str_at("name").unwrap_or("somebody");
+        let first = call.result.lines().next().unwrap_or_default();
+        let last = call.result.lines().last().filter(|last| *last != first);
+        let how = if call.failed { " failed" } else { "" };
+        text.push_str(&format!("\n- {name}{how}: {first}"));
+        text.extend(last.filter(|last| last.starts_with('[')).map(|last| format!(" {last}")));
+    }
+    text
+}
