@@ -151,9 +151,8 @@ impl Listener {
                     stream_text: writer.stdout_is_terminal(),
                     thinking: args.show_thinking,
                     verbose: args.verbose,
-                    fold_agents: args.fold_agents,
                 };
-                Self::Text { view: Tree::new(show, writer.width()), writer }
+                Self::Text { view: Tree::new(show, args.fold_agents, writer.width()), writer }
             }
         }
     }

@@ -15,13 +15,16 @@ fn agent(name: &str, keys: &str) -> String {
     format!("---\nname: {name}\ndescription: does what {name} does\n{keys}\n---\nYou are {name}.\n")
 }
 
+/// Names and keys of agents.
+type Agents<'a> = &'a [(&'a str, &'a str)];
+
 /// A folder with agents of these keys, beside a lead that may call them.
 struct Folder {
     dir: tempfile::TempDir,
     lead: String,
 }
 
-fn folder(lead: &str, agents: &[(&str, &str)]) -> Folder {
+fn folder(lead: &str, agents: Agents<'_>) -> Folder {
     let dir = tempfile::tempdir().unwrap();
     let agents_dir = dir.path().join("agents");
     std::fs::create_dir(&agents_dir).unwrap();
@@ -156,7 +159,7 @@ fn a_signal_ends_all_runs() {
 #[test]
 fn what_is_wrong_with_the_folder_is_said_before_anything_runs() {
     let plain = "model: sim/reader";
-    let cases: [(&str, &[(&str, &str)], &str); 6] = [
+    let cases: [(&str, Agents<'_>, &str); 6] = [
         (LEAD, &[("bad", "tool_calls_limit: -1")], "bad.md:4: tool_calls_limit: must be a whole"),
         (LEAD, &[("bad", "depth_limit: deep")], "bad.md:4: depth_limit: must be a whole number"),
         (LEAD, &[("bad", "tools: shell")], "bad.md:4: tools: `shell`"),

@@ -45,6 +45,8 @@ pub(crate) struct Lawful {
     pub(crate) stop: Stop,
     /// The last part is cut in the middle.
     pub(crate) cut: bool,
+    /// The most output tokens that were allowed.
+    most: u64,
 }
 
 /// Applies the provider's laws.
@@ -64,21 +66,23 @@ pub(crate) fn apply(bounds: &Bounds<'_>, turn: &Turn) -> Lawful {
         stop = Stop::StopSequence(sequence);
     }
     let mut cut = stop == Stop::MaxTokens && !parts.is_empty();
-    // What every response has is within the limit, too: nobody is billed more than he allows.
-    if limit(&mut parts, bounds.max_tokens.saturating_sub(BASE_OUTPUT)) {
+    if limit(&mut parts, bounds.max_tokens) {
         (stop, cut) = (Stop::MaxTokens, true);
     }
     if limit(&mut parts, bounds.room) {
         (stop, cut) = (Stop::ContextWindow, true);
     }
-    Lawful { parts, stop, cut }
+    Lawful { parts, stop, cut, most: bounds.max_tokens }
 }
 
-/// Estimated output tokens: all, and those of thinking.
-pub(crate) fn output_tokens(parts: &[Part]) -> (u64, u64) {
-    let thinking = |p: &&Part| matches!(p, Part::Thinking(_) | Part::RedactedThinking);
-    let thought = parts.iter().filter(thinking).map(weight).sum();
-    (BASE_OUTPUT + parts.iter().map(weight).sum::<u64>(), thought)
+impl Lawful {
+    /// Estimated output tokens: all, and those of thinking. Nobody is billed more than he allows.
+    pub(crate) fn output_tokens(&self) -> (u64, u64) {
+        let thinking = |p: &&Part| matches!(p, Part::Thinking(_) | Part::RedactedThinking);
+        let thought: u64 = self.parts.iter().filter(thinking).map(weight).sum();
+        let all = BASE_OUTPUT + self.parts.iter().map(weight).sum::<u64>();
+        (all.min(self.most), thought.min(self.most))
+    }
 }
 
 fn weight(part: &Part) -> u64 {

@@ -21,6 +21,8 @@ const LEVELS: usize = 6;
 /// The picture of a tree of runs.
 pub(crate) struct Tree {
     show: Show,
+    /// A sub-agent's run is one line.
+    folded: bool,
     width: usize,
     /// The run that was asked for.
     first: View,
@@ -40,9 +42,9 @@ struct Child {
 
 impl Tree {
     /// A picture of `width` columns.
-    pub(crate) fn new(show: Show, width: usize) -> Self {
+    pub(crate) fn new(show: Show, folded: bool, width: usize) -> Self {
         let first = View::new(show, width);
-        Self { show, width, first, children: BTreeMap::new(), speaking: None }
+        Self { show, folded, width, first, children: BTreeMap::new(), speaking: None }
     }
 
     /// The terminal has another width now.
@@ -83,7 +85,7 @@ impl Tree {
         let Some(child) = self.children.get_mut(&event.run) else { return Vec::new() };
         let (level, width) = (child.level, self.width.saturating_sub(child.level * INDENT));
         let mut pieces = child.view.event(event);
-        pieces.retain(|piece| piece.to == To::Notes && !self.show.fold_agents);
+        pieces.retain(|piece| piece.to == To::Notes && !self.folded);
         let label = child.label.clone();
         if let EventKind::Done { report } | EventKind::Error { report, .. } = &event.kind {
             // What it cost was said to be simulated or not where the whole run ends.
@@ -99,7 +101,7 @@ impl Tree {
             return pieces;
         }
         let mut shown = Vec::new();
-        if self.speaking.as_ref() != Some(&event.run) && !self.show.fold_agents {
+        if self.speaking.as_ref() != Some(&event.run) && !self.folded {
             shown.push(Piece::note(Style::Bold, line(&format!("[{label}]"), width)));
             shown.push(Piece::note(Style::Plain, "\n"));
         }

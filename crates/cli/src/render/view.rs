@@ -34,8 +34,6 @@ pub(crate) struct Show {
     pub(crate) thinking: bool,
     /// Usage per response, longer results.
     pub(crate) verbose: bool,
-    /// A sub-agent's run as one line.
-    pub(crate) fold_agents: bool,
 }
 
 /// Where a run stands, as far as a person wants to know.

@@ -146,7 +146,7 @@ fn play(config: &Config, state: &mut State, job: Job<'_>, prompt: &Prompt<'_>) -
     let warming = prompt.max_tokens == 0;
     let turn = if warming { Turn::default().stopping(Stop::MaxTokens) } else { turn };
     let lawful = laws::apply(&bounds(prompt, job.room), &turn);
-    (usage.output, usage.thinking) = laws::output_tokens(&lawful.parts);
+    (usage.output, usage.thinking) = lawful.output_tokens();
     if warming {
         usage.output = 0;
     }

@@ -97,7 +97,7 @@ fn finished(job: &Job<'_>, state: &mut State, turn: &Turn) -> (Answer, laws::Law
     let explicit = bill::is_explicit(prompt.body);
     let billed = state.prefixes.bill(model.caching, ribbon, explicit, *now, started);
     let lawful = laws::apply(&bounds(prompt, *room), turn);
-    let (output, thinking) = laws::output_tokens(&lawful.parts);
+    let (output, thinking) = lawful.output_tokens();
     let usage = Usage {
         input: ribbon.tokens() - billed.read - billed.written,
         cache_read: billed.read,

@@ -185,7 +185,7 @@ impl Job<'_> {
         let explicit = bill::is_explicit(self.prompt.body);
         let billed = state.prefixes.bill(model.caching, &self.ribbon, explicit, self.now, started);
         let lawful = laws::apply(&self.bounds(), turn);
-        let (output, thinking) = laws::output_tokens(&lawful.parts);
+        let (output, thinking) = lawful.output_tokens();
         let usage = Usage {
             input: self.ribbon.tokens() - billed.read - billed.written,
             cache_read: billed.read,

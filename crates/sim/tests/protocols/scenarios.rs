@@ -309,6 +309,11 @@ fn limits_cut_the_answer() {
         let reply = api.ask(&said, &body);
         assert_eq!(reply.stop, "length", "{api:?}");
         assert!(text.starts_with(&reply.text) && reply.text.len() >= 63, "{api:?}: {reply:?}");
+        assert_eq!(
+            said.stats().charges.back().map(|charge| charge.usage.output),
+            Some(16),
+            "{api:?}"
+        );
     }
     // Chat has stop sequences too.
     let said = Sim::new(Config::new(Scenario::Scripted(vec![Turn::say("one two three")])));
