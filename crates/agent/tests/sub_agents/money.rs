@@ -35,7 +35,8 @@ struct Case {
 /// Responses of the simulator have few tokens, so that a cap of many requests at their worst takes
 /// very many of them: where input is dear, caps are of a few.
 fn case() -> impl Strategy<Value = Case> {
-    let dear_output = (Just(2_000), 1000..8000_u64, prop::sample::select(vec![64, 256]), 1..60_u64);
+    let dear_output =
+        (Just(2_000), 1000..8000_u64, prop::sample::select(vec![64, 128]), 12..60_u64);
     let dear_input = (Just(2_000_000), 2..6_u64, prop::sample::select(vec![64, 1024]), 1..8_u64);
     let priced = prop_oneof![3 => dear_output, 1 => dear_input];
     let own = prop::option::weighted(0.3, 5..80_u64);
@@ -120,7 +121,7 @@ impl Case {
 #[test]
 fn a_tree_never_overspends_and_uses_what_it_may() {
     let (enough, parallel) = (AtomicU64::new(0), AtomicU64::new(0));
-    let config = ProptestConfig { cases: 24, failure_persistence: None, ..Default::default() };
+    let config = ProptestConfig { cases: 16, failure_persistence: None, ..Default::default() };
     let mut runner = proptest::test_runner::TestRunner::new(config);
     let ran = runner.run(&case(), |case| {
         let (report, events, longest) = case.run();
@@ -137,5 +138,5 @@ fn a_tree_never_overspends_and_uses_what_it_may() {
     });
     ran.unwrap_or_else(|error| panic!("{error}"));
     let (enough, parallel) = (enough.into_inner(), parallel.into_inner());
-    assert!(enough >= 4 && parallel >= 4, "{enough} caps were large enough, {parallel} trees wide");
+    assert!(enough >= 2 && parallel >= 2, "{enough} caps were large enough, {parallel} trees wide");
 }
