@@ -138,7 +138,7 @@ async fn tell_of_delay() -> Infallible {
 
 /// Hears events and shows them.
 enum Listener {
-    Text { view: Tree, writer: Writer },
+    Text { view: Box<Tree>, writer: Writer },
     Json { lines: Lines, writer: Writer },
 }
 
@@ -152,7 +152,10 @@ impl Listener {
                     thinking: args.show_thinking,
                     verbose: args.verbose,
                 };
-                Self::Text { view: Tree::new(show, args.fold_agents, writer.width()), writer }
+                Self::Text {
+                    view: Box::new(Tree::new(show, args.fold_agents, writer.width())),
+                    writer,
+                }
             }
         }
     }
