@@ -1,6 +1,6 @@
 //! The events of a run: one JSON object each, in block order, with exactly one terminal event.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use softland_session::core::policy::Policy;
 use softland_session::core::{Because, Ended, Evidence};
@@ -18,6 +18,10 @@ pub struct Event {
     pub run: String,
     /// The turn, from 1; 0 before the first.
     pub turn: u64,
+    /// Whether it was told before, by a process that has ended, and is told again from the run's
+    /// journal. Who shows events need not show it.
+    #[serde(skip)]
+    pub replayed: bool,
     /// What.
     #[serde(flatten)]
     pub kind: EventKind,
@@ -113,16 +117,16 @@ impl EventKind {
 }
 
 /// How a run ended: the contract's outcome (section 6).
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// Outcome, reason, rung, limit, value and what every limit leaves.
     #[serde(flatten)]
     pub ended: Ended,
     /// The answer; absent on an error.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
     /// Whose answer it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_by: Option<AnsweredBy>,
     /// Turns of the model.
     pub turns: u64,
@@ -132,13 +136,16 @@ pub struct Report {
     pub usage: UsageTotal,
     /// What it cost in dollars, its sub-agents included; `null` where a model's price is unknown.
     pub cost_usd: Option<f64>,
+    /// The run to go on with, where it came to no answer and was kept in a journal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume: Option<String>,
     /// What failed, where something did.
     #[serde(skip)]
     pub failure: Option<String>,
 }
 
 /// Whose an answer is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AnsweredBy {
     /// The model's.
@@ -148,7 +155,7 @@ pub enum AnsweredBy {
 }
 
 /// Tokens by the price they are billed at. `input` is the uncached part.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the contract's words (sections 7 and 9)")]
 pub struct UsageTotal {
     pub input: u64,

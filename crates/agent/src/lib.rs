@@ -9,6 +9,7 @@ pub mod agent_file;
 mod crew;
 mod event;
 pub mod http;
+pub mod journal;
 mod run;
 pub mod tool;
 pub mod tools;
@@ -16,6 +17,7 @@ pub mod tools;
 pub use agent_file::{AgentFile, Problem};
 pub use crew::{AGENT_TOOL, Crew, DEPTH_LIMIT, Member, SameName};
 pub use event::{AnsweredBy, Event, EventKind, Report, UsageTotal};
+pub use journal::{Journal, JournalError, RunJournal};
 pub use run::{Agent, Conversation, Inbox, Options, Unfit};
 pub use tool::{
     Tool, ToolCall, ToolContext, ToolDef, ToolFormat, ToolOutput, ToolSet, ToolSetError,

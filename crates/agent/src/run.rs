@@ -3,15 +3,18 @@
 //! Limits, loops and landing are decided in `softland_session`; this module carries requests and
 //! results, keeps time and money, and tells what happens. It prints nothing.
 
+mod begun;
 mod body;
 mod child;
 mod drive;
 mod emit;
 mod facts;
 mod form;
+mod kept;
 mod lease;
 mod purse;
 mod tools;
+mod unfit;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -29,13 +32,16 @@ use crate::event::{AnsweredBy, Event, EventKind, Report};
 use crate::http::Transport;
 use crate::http::provider::Api;
 use crate::http::retry::RetryPolicy;
+use crate::journal::{JournalError, RunJournal};
 use crate::tool::{ToolFormat, ToolSet};
 
 pub use body::{Conversation, Inbox};
 use drive::Driven;
 use emit::Emitter;
 use facts::Meter;
+use kept::Answers;
 use purse::Purse;
+pub use unfit::Unfit;
 
 /// The name of the answer tool that `landing = "respond"` declares.
 const RESPOND: &str = "respond";
@@ -95,51 +101,6 @@ impl Default for Options {
     }
 }
 
-/// Why a run cannot begin.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unfit {
-    /// A money limit, and no price to count with.
-    NoPrice {
-        /// The model.
-        model: String,
-    },
-    /// The conversation's messages have the form of another API.
-    OtherApi {
-        /// The conversation's.
-        conversation: Api,
-        /// The agent's.
-        agent: Api,
-    },
-    /// Calls stand in the conversation's messages in the other format.
-    OtherFormat,
-}
-
-impl std::fmt::Display for Unfit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::NoPrice { model } => write!(
-                f,
-                "a money limit is set, but the price of `{model}` is not known: leave \
-                 cost_limit_usd and session_cost_limit_usd out, or give the price in the config \
-                 ([[price]])"
-            ),
-            Self::OtherApi { conversation, agent } => write!(
-                f,
-                "the conversation was begun through the API `{}` and cannot go on through `{}`: \
-                 begin a new one",
-                conversation.name(),
-                agent.name()
-            ),
-            Self::OtherFormat => f.write_str(
-                "the conversation was begun with another tool_format and cannot go on with this \
-                 one: begin a new one",
-            ),
-        }
-    }
-}
-
-impl std::error::Error for Unfit {}
-
 impl Agent {
     /// An agent without tools, under the default policy.
     pub fn new(
@@ -184,21 +145,59 @@ impl Agent {
         events: &mut (dyn FnMut(&Event) + Send),
         cancel: &CancellationToken,
     ) -> Result<Report, Unfit> {
-        let setup = Setup::of(self)?;
-        self.crew_is_fit()?;
-        let api = self.options.api;
+        self.keep(&RunJournal::none(), conversation, prompt, events, cancel).await
+    }
+
+    /// [`Self::ask`], kept in a journal. A run that is recorded there is gone on with: as it was
+    /// begun, whatever `prompt` and the agent are now, and the conversation becomes that of the
+    /// journal. Tools and transport are this agent's. The run of an agent with a crew is not kept.
+    ///
+    /// # Errors
+    /// [`Unfit`] before anything is sent.
+    pub async fn keep(
+        &self,
+        journal: &RunJournal,
+        conversation: &mut Conversation,
+        prompt: &str,
+        events: &mut (dyn FnMut(&Event) + Send),
+        cancel: &CancellationToken,
+    ) -> Result<Report, Unfit> {
+        // What a tree of runs decides depends on what others of it hold: to be come to again, that
+        // would have to be recorded as well.
+        let unkept = self.crew.as_ref().map(|_| RunJournal::unkept(journal.run().to_owned()));
+        let journal = unkept.as_ref().unwrap_or(journal);
+        let agent = match journal.start() {
+            Some(start) => begun::again(self, start)?,
+            None => self.clone(),
+        };
+        let setup = Setup::of(&agent)?;
+        agent.crew_is_fit()?;
+        match journal.start() {
+            Some(start) => begun::converse(conversation, start, &agent),
+            None => agent.begin(conversation, prompt)?,
+        }
+        let cost_before = conversation.session_cost();
+        let purse = Purse::of_session(&setup.policy, cost_before, journal.clock());
+        let sink = Mutex::new(events);
+        let emit = Emitter::new(&sink, journal.clone(), agent.options.show_thinking);
+        let mut under_way =
+            UnderWay::new(&agent, setup, conversation, purse, emit, (journal, cancel));
+        under_way.settle_head();
+        under_way.write_start().map_err(Unfit::Journal)?;
+        Ok(Box::pin(under_way.run()).await)
+    }
+
+    /// Puts the question.
+    fn begin(&self, conversation: &mut Conversation, prompt: &str) -> Result<(), Unfit> {
+        let (api, format) = (self.options.api, self.options.tool_format);
         if let Some(other) = conversation.api().filter(|known| *known != api) {
             return Err(Unfit::OtherApi { conversation: other, agent: api });
         }
-        let format = self.options.tool_format;
         if conversation.api().is_some() && conversation.format() != format {
             return Err(Unfit::OtherFormat);
         }
         conversation.ask(api, format, prompt);
-        let purse = Purse::of_session(&setup.policy, conversation.session_cost());
-        let sink = Mutex::new(events);
-        let emit = Emitter::new(&sink, emit::new_run_id());
-        Ok(UnderWay::new(self, setup, conversation, purse, emit, cancel).run().await)
+        Ok(())
     }
 
     /// A limit on money holds for all whom the agent calls, so each needs a price.
@@ -255,6 +254,12 @@ struct UnderWay<'a> {
     meter: Meter,
     emit: Emitter<'a>,
     cancel: &'a CancellationToken,
+    journal: &'a RunJournal,
+    /// What the session had spent before.
+    cost_before: NanoUsd,
+    /// Which turn it is, from 1, and which request of that.
+    turn: u64,
+    nth: u64,
     /// Children that it has begun.
     children: u64,
 }
@@ -266,10 +271,23 @@ impl<'a> UnderWay<'a> {
         conversation: &'a mut Conversation,
         purse: Purse,
         emit: Emitter<'a>,
-        cancel: &'a CancellationToken,
+        (journal, cancel): (&'a RunJournal, &'a CancellationToken),
     ) -> Self {
-        let meter = Meter::new(&setup, purse);
-        Self { agent, setup, conversation, meter, emit, cancel, children: 0 }
+        let cost_before = purse.session_spent();
+        let meter = Meter::new(&setup, purse, journal.clock());
+        Self {
+            agent,
+            setup,
+            conversation,
+            meter,
+            emit,
+            cancel,
+            journal,
+            cost_before,
+            turn: 0,
+            nth: 0,
+            children: 0,
+        }
     }
 }
 
@@ -280,46 +298,86 @@ impl UnderWay<'_> {
             model: self.agent.model.clone(),
             policy: Box::new(self.setup.policy.clone()),
         });
-        self.settle_head();
         loop {
+            (self.turn, self.nth) = (self.turn + 1, 0);
             let (driven, used) = self.turn().await;
-            let Driven { done, failure } = driven;
-            let Done { ended, answer, local, calls, messages, records, used: after, .. } = done;
-            self.conversation.extend(messages, records);
-            self.conversation.charged(self.meter.purse.session_spent());
-            let Some(mut ended) = ended else {
-                self.answer_calls(&calls, used.result_chars).await;
-                self.conversation.charged(self.meter.purse.session_spent());
-                if self.cancel.is_cancelled() {
-                    return self.cancelled(&used, &calls);
-                }
-                continue;
+            let report = match self.journal.failure() {
+                Some(error) => Some(self.unkept(&error, &used)),
+                None => self.take(driven, &used).await,
             };
-            if !local && !calls.is_empty() {
-                self.conversation.close_answer(&calls, answer.as_deref().unwrap_or_default());
+            if let Some(report) = report {
+                return self.report(report);
             }
-            let answered_by = if local { AnsweredBy::Local } else { AnsweredBy::Model };
-            let is_answer = ended.outcome.is_done();
-            ended.remaining = after.remaining(&self.setup.policy, &self.meter.spent());
-            return self.report(Report {
-                ended,
-                answered_by: is_answer.then_some(answered_by),
-                answer: answer.filter(|_| is_answer),
-                turns: after.turns,
-                tool_calls: after.calls,
-                usage: self.meter.total(),
-                cost_usd: self.meter.cost().map(NanoUsd::dollars),
-                failure,
-            });
         }
+    }
+
+    /// Takes a turn into the conversation, and answers its calls or ends the run.
+    async fn take(&mut self, driven: Driven, used: &Used) -> Option<Report> {
+        let Driven { done, failure } = driven;
+        let Done { ended, answer, local, calls, messages, records, used: after, .. } = done;
+        if let Err(error) = self.take_turn(messages, records) {
+            return Some(self.unkept(&error, used));
+        }
+        let Some(mut ended) = ended else {
+            return match self.answer_calls(&calls, used.result_chars).await {
+                Err(error) => Some(self.unkept(&error, used)),
+                Ok(Answers { cancelled: true }) => Some(self.cancelled(used, &calls)),
+                Ok(Answers { cancelled: false }) => None,
+            };
+        };
+        if !local && !calls.is_empty() {
+            let answer = answer.as_deref().unwrap_or_default();
+            if let Err(error) = self.close_answer(&calls, answer) {
+                return Some(self.unkept(&error, used));
+            }
+        }
+        let answered_by = if local { AnsweredBy::Local } else { AnsweredBy::Model };
+        let is_answer = ended.outcome.is_done();
+        ended.remaining = after.remaining(&self.setup.policy, &self.meter.spent());
+        Some(Report {
+            answered_by: is_answer.then_some(answered_by),
+            answer: answer.filter(|_| is_answer),
+            failure,
+            ..self.ended(ended, after.turns, after.calls)
+        })
+    }
+
+    /// A report without an answer.
+    fn ended(&self, ended: Ended, turns: u64, tool_calls: u64) -> Report {
+        let resume = self.journal.resumable().filter(|_| !ended.outcome.is_done());
+        Report {
+            ended,
+            answer: None,
+            answered_by: None,
+            turns,
+            tool_calls,
+            usage: self.meter.total(),
+            cost_usd: self.meter.cost().map(NanoUsd::dollars),
+            resume,
+            failure: None,
+        }
+    }
+
+    /// What cannot be kept is not gone on with.
+    fn unkept(&self, error: &JournalError, used: &Used) -> Report {
+        let ended = Ended::plain(Outcome::Failed, Reason::Journal);
+        let report = self.ended(ended, used.turns, used.calls);
+        let resume = report.resume.clone().filter(|_| error.leaves_a_good_journal());
+        Report { failure: Some(error.to_string()), resume, ..report }
     }
 
     /// One turn: the request and whatever softland sends for it. Returns what the run had used
     /// before it, too.
     async fn turn(&mut self) -> (Driven, Used) {
         let body = self.request();
-        self.wait_for_room(body.len()).await;
-        let facts = self.meter.facts(body.len());
+        if !self.journal.is_replaying() {
+            self.wait_for_room(body.len()).await;
+        }
+        let facts = |elapsed| self.meter.facts(body.len(), elapsed);
+        let facts = match self.journal.turn(self.turn, facts) {
+            Ok(facts) => facts,
+            Err(error) => return (Driven::ours(&error), Used::default()),
+        };
         let context = Context {
             api: self.agent.options.api.into(),
             role: Role::Engine,
@@ -345,25 +403,25 @@ impl UnderWay<'_> {
         (self.drive(exchange).await, used)
     }
 
-    fn cancelled(&mut self, used: &Used, calls: &[Pending]) -> Report {
+    fn cancelled(&self, used: &Used, calls: &[Pending]) -> Report {
         let ran = calls.iter().filter(|call| call.admission.runs()).count() as u64;
         let (turns, tool_calls) = (used.turns + 1, used.calls + ran);
         let after = Used { turns, calls: tool_calls, ..used.clone() };
         let remaining = after.remaining(&self.setup.policy, &self.meter.spent());
         let ended = Ended { remaining, ..Ended::plain(Outcome::Cancelled, Reason::User) };
-        self.report(Report {
-            ended,
-            answer: None,
-            answered_by: None,
-            turns,
-            tool_calls,
-            usage: self.meter.total(),
-            cost_usd: self.meter.cost().map(NanoUsd::dollars),
-            failure: None,
-        })
+        self.ended(ended, turns, tool_calls)
     }
 
+    /// Tells the end, once it is written.
     fn report(&mut self, report: Report) -> Report {
+        let written = self.journal.end(self.turn, self.emit.seq(), &report);
+        let report = match written {
+            Err(error) if report.ended.reason != Reason::Journal => {
+                let (turns, calls) = (report.turns, report.tool_calls);
+                self.unkept(&error, &Used { turns, calls, ..Used::default() })
+            }
+            _ => report,
+        };
         let kind = if report.ended.outcome.is_done() {
             EventKind::Done { report: Box::new(report.clone()) }
         } else {

@@ -241,6 +241,12 @@ impl ToolSet {
         self.defs().find(|def| def.name == name)
     }
 
+    /// One tool.
+    pub(crate) fn tool(&self, name: &str) -> Option<Arc<dyn Tool>> {
+        let entry = self.entries.iter().find(|entry| entry.def.name == name)?;
+        Some(Arc::clone(&entry.tool))
+    }
+
     /// No tools.
     #[must_use]
     pub fn is_empty(&self) -> bool {

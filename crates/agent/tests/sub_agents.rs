@@ -1,7 +1,7 @@
 //! Agents that call agents: each call is a run of its own that always hands something back, what
 //! it spends is its caller's too, and whoever ends a parent ends its children.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "in test helpers to panic is to fail")]
+#![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail")]
 
 mod common;
 #[path = "sub_agents/ends.rs"]
@@ -151,7 +151,7 @@ async fn calls_of_one_turn_run_side_by_side_and_hand_back_in_order() {
     // What they used is the parent's, too.
     assert_eq!(report.cost_usd.map(|usd| (usd * 1e9).round() as u64), Some(spent(&events)));
     let own: u64 = ended.values().filter(|r| r.turns > 0).map(|r| r.usage.output).sum();
-    assert_eq!(own, 2 * report.usage.output - outputs_of(&events, &runs[0]));
+    assert_eq!(own, 2 * report.usage.output - outputs_of(&events, runs[0]));
 }
 
 /// Output tokens of one run's own responses.

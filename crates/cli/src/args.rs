@@ -45,10 +45,13 @@ pub(crate) enum Command {
 /// What `softland run` was given.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RunArgs {
-    pub(crate) agent: PathBuf,
+    pub(crate) which: Which,
+    /// Given always for a new run.
+    pub(crate) agent: Option<PathBuf>,
     pub(crate) prompt: Option<String>,
     pub(crate) agents: Option<PathBuf>,
-    pub(crate) root: PathBuf,
+    pub(crate) root: Option<PathBuf>,
+    pub(crate) journal: Option<PathBuf>,
     pub(crate) allow_shell: bool,
     pub(crate) model: Option<String>,
     pub(crate) base_url: Option<String>,
@@ -61,6 +64,18 @@ pub(crate) struct RunArgs {
     pub(crate) keys: Vec<(&'static str, Value)>,
     pub(crate) verbose: bool,
     pub(crate) fold_agents: bool,
+}
+
+/// Which run it is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// A new one.
+    #[default]
+    New,
+    /// One that was interrupted: its id, or its journal's path.
+    Resume(String),
+    /// A new one in the conversation of this one.
+    Continue(String),
 }
 
 /// What standard output carries.
@@ -91,7 +106,7 @@ pub(crate) struct CheckArgs {
 const LATER_COMMANDS: [&str; 3] = ["audit", "mcp", "notebook"];
 
 /// Flags of `run` that are known and come later.
-const LATER_FLAGS: [&str; 4] = ["mcp", "journal", "resume", "continue"];
+const LATER_FLAGS: [&str; 1] = ["mcp"];
 
 /// The one argument of this program where it is the supervisor of a program that a tool runs.
 /// Nobody types it, and no help shows it.
@@ -146,16 +161,26 @@ fn run_args(matches: &ArgMatches) -> Result<RunArgs, Failure> {
             return Err(Failure::usage(format!("`--{flag}` comes with a later version")));
         }
     }
-    let Some(agent) = one::<PathBuf>(matches, "AGENT") else {
-        return Err(Failure::usage(
-            "no agent file: `softland run AGENT.md [PROMPT]` needs one (`softland run --help`)",
-        ));
-    };
+    let which = which(matches);
+    let (agent, prompt) = agent_and_prompt(matches, &which)?;
+    let keys = policy_keys(matches)?;
+    let policy = one(matches, "policy");
+    if let Which::Resume(run) = &which {
+        let given = keys.first().map(|(key, _)| spec::flag_of(key));
+        if let Some(flag) = given.or_else(|| policy.is_some().then(|| "policy".to_owned())) {
+            return Err(Failure::usage(format!(
+                "--{flag} cannot be given with --resume: {run} goes on under the policy that it \
+                 was begun with"
+            )));
+        }
+    }
     Ok(RunArgs {
+        which,
         agent,
-        prompt: one(matches, "PROMPT"),
+        prompt,
         agents: one(matches, "agents"),
-        root: one(matches, "root").unwrap_or_else(|| PathBuf::from(".")),
+        root: one(matches, "root"),
+        journal: one(matches, "journal"),
         allow_shell: matches.get_flag("allow-shell"),
         model: one(matches, "model"),
         base_url: one(matches, "base-url"),
@@ -166,11 +191,41 @@ fn run_args(matches: &ArgMatches) -> Result<RunArgs, Failure> {
             _ => Format::Text,
         },
         config: one(matches, "config"),
-        policy: one(matches, "policy"),
-        keys: policy_keys(matches)?,
+        policy,
+        keys,
         verbose: matches.get_flag("verbose"),
         fold_agents: matches.get_flag("fold-agents"),
     })
+}
+
+fn which(matches: &ArgMatches) -> Which {
+    match (one(matches, "resume"), one(matches, "continue")) {
+        (Some(run), _) => Which::Resume(run),
+        (None, Some(run)) => Which::Continue(run),
+        (None, None) => Which::New,
+    }
+}
+
+/// The agent file and the question. A run that is there already has an agent file, and one that
+/// goes on has a question, too.
+fn agent_and_prompt(
+    matches: &ArgMatches,
+    which: &Which,
+) -> Result<(Option<PathBuf>, Option<String>), Failure> {
+    let (first, second) = (one::<PathBuf>(matches, "AGENT"), one::<String>(matches, "PROMPT"));
+    match (which, first, second) {
+        (Which::New, None, _) => Err(Failure::usage(
+            "no agent file: `softland run AGENT.md [PROMPT]` needs one (`softland run --help`)",
+        )),
+        (Which::Resume(run), _, Some(_)) => Err(Failure::usage(format!(
+            "--resume takes no prompt: {run} has one; --continue asks a run that has ended"
+        ))),
+        (Which::Continue(_), Some(only), None) => match only.into_os_string().into_string() {
+            Ok(prompt) => Ok((None, Some(prompt))),
+            Err(_) => Err(Failure::usage("the prompt is not UTF-8 text")),
+        },
+        (_, agent, prompt) => Ok((agent, prompt)),
+    }
 }
 
 /// The policy keys among the flags; a value that is not allowed is an error here already.

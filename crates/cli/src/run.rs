@@ -1,12 +1,12 @@
 //! `softland run`: one agent file to its answer.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use softland_agent::core::Outcome;
-use softland_agent::{Agent, AnsweredBy, Conversation, Event, EventKind, Report, Unfit};
+use softland_agent::core::{Outcome, Reason};
+use softland_agent::journal::Finished;
+use softland_agent::{Agent, AnsweredBy, Event, EventKind, Report, Unfit};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -18,16 +18,29 @@ use crate::render::{Lost, Show, Tree, Writer, summary};
 use crate::settings::Settings;
 use crate::signals::Signals;
 
+mod begun;
+mod state;
 #[cfg(test)]
 mod tests;
+
+use begun::{Begun, Kept};
 
 /// How long a cancelled run may take before that is worth a word.
 const PATIENCE: Duration = Duration::from_millis(400);
 
 /// Runs the agent; the report's outcome is the exit status.
 pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
-    let settings = Settings::of(&args)?;
     let writer = Writer::of_process();
+    let begun = Begun::of(&args)?;
+    if let Begun::Ended(finished) = &begun {
+        return Ok(begun::tell_again(finished, Listener::new(&args, writer)));
+    }
+    if let (Begun::Open { was, .. }, Format::Text) = (&begun, args.format) {
+        writer.note(&format!("going on with {}", was.run));
+    }
+    let args = begun.recall(args);
+    let mut settings = Settings::of(&args)?;
+    let kept = begun.keep(&args, &mut settings)?;
     for warning in &settings.warnings {
         writer.warning(warning);
     }
@@ -40,7 +53,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         .enable_all()
         .build()
         .map_err(system)?;
-    let ended = drive(&runtime, settings, Listener::new(&args, writer));
+    let ended = drive(&runtime, settings, kept, Listener::new(&args, writer));
     // Tools that are still at work do not hold the end up.
     runtime.shutdown_background();
     match ended.map_err(system)? {
@@ -56,6 +69,7 @@ type Ended = Result<(Report, Lost), Unfit>;
 /// The exit status of a run that ended so. An answer that nobody could get is no success.
 fn exit_status(report: &Report, lost: Lost) -> u8 {
     match (report.ended.outcome, report.answered_by) {
+        (Outcome::Failed, _) if report.ended.reason == Reason::Journal => status::USAGE,
         (Outcome::Failed, _) => status::PROVIDER,
         _ if lost == Lost::Failed => status::USAGE,
         _ if lost == Lost::Closed => status::CANCELLED,
@@ -69,20 +83,27 @@ fn exit_status(report: &Report, lost: Lost) -> u8 {
 fn drive(
     runtime: &Runtime,
     settings: Settings,
+    kept: Kept,
     listener: Listener,
 ) -> std::io::Result<Option<Ended>> {
     let cancel = CancellationToken::new();
     let _guard = runtime.enter();
     let signals = Signals::listen()?;
-    let running = runtime.spawn(ask(settings, listener, cancel.clone()));
+    let running = runtime.spawn(ask(settings, kept, listener, cancel.clone()));
     Ok(runtime.block_on(until_end(running, signals, cancel)))
 }
 
-async fn ask(settings: Settings, mut listener: Listener, cancel: CancellationToken) -> Ended {
+async fn ask(
+    settings: Settings,
+    mut kept: Kept,
+    mut listener: Listener,
+    cancel: CancellationToken,
+) -> Ended {
     let Settings { agent, prompt, places, simulated, .. } = settings;
     let began = Instant::now();
-    let report = converse(&agent, &prompt, places, &mut listener, &cancel).await?;
+    let report = converse(&agent, &prompt, places, &mut kept, &mut listener, &cancel).await?;
     listener.end(&report, began.elapsed(), simulated);
+    listener.further(&report, &kept);
     Ok((report, listener.lost()))
 }
 
@@ -90,17 +111,18 @@ async fn converse(
     agent: &Agent,
     prompt: &str,
     mut places: Places,
+    kept: &mut Kept,
     listener: &mut Listener,
     cancel: &CancellationToken,
 ) -> Result<Report, Unfit> {
-    let mut conversation = Conversation::new();
+    let Kept { journal, conversation, .. } = kept;
     let mut hear = |event: &Event| {
         if !listener.hear(places.explain(event).as_ref().unwrap_or(event)) {
             // Nobody reads: nothing more is spent.
             cancel.cancel();
         }
     };
-    Box::pin(agent.ask(&mut conversation, prompt, &mut hear, cancel)).await
+    Box::pin(agent.keep(journal, conversation, prompt, &mut hear, cancel)).await
 }
 
 /// Waits for the run's end; the first signal cancels it, the second does not wait for it.
@@ -139,13 +161,13 @@ async fn tell_of_delay() -> Infallible {
 /// Hears events and shows them.
 enum Listener {
     Text { view: Box<Tree>, writer: Writer },
-    Json { lines: Lines, writer: Writer },
+    Json { writer: Writer },
 }
 
 impl Listener {
     fn new(args: &RunArgs, writer: Writer) -> Self {
         match args.format {
-            Format::Json => Self::Json { lines: Lines::new(args.show_thinking), writer },
+            Format::Json => Self::Json { writer },
             Format::Text => {
                 let show = Show {
                     stream_text: writer.stdout_is_terminal(),
@@ -160,27 +182,28 @@ impl Listener {
         }
     }
 
-    /// Shows one event; false when nobody reads any more.
+    /// Shows one event, unless a process before this one did; false when nobody reads any more.
     fn hear(&mut self, event: &Event) -> bool {
         match self {
             Self::Text { view, writer } => {
                 if !is_delta(&event.kind) {
                     view.resize(writer.width());
                 }
-                writer.pieces(&view.event(event));
-            }
-            Self::Json { lines, writer } => {
-                if let Some(event) = lines.next(event) {
-                    writer.json(&event);
+                // What was shown before says what stands where now.
+                let pieces = view.event(event);
+                if !event.replayed {
+                    writer.pieces(&pieces);
                 }
             }
+            Self::Json { writer } if !event.replayed => writer.json(event),
+            Self::Json { .. } => {}
         }
         self.lost() == Lost::Nothing
     }
 
     fn lost(&self) -> Lost {
         match self {
-            Self::Text { writer, .. } | Self::Json { writer, .. } => writer.lost(),
+            Self::Text { writer, .. } | Self::Json { writer } => writer.lost(),
         }
     }
 
@@ -188,6 +211,27 @@ impl Listener {
         if let Self::Text { writer, .. } = self {
             let width = writer.width();
             writer.pieces(&summary(report, took, simulated, width));
+        }
+    }
+
+    /// Says how to go on with a run that has ended before.
+    fn ended_before(&mut self, finished: &Finished) {
+        if let Self::Text { writer, .. } = self {
+            let (run, outcome) = (&finished.run, finished.report.ended.outcome.word());
+            writer.note(&format!(
+                "{run} has ended ({outcome}); ask it more: softland run --continue {run} PROMPT"
+            ));
+        }
+    }
+
+    /// Says how to go on.
+    fn further(&mut self, report: &Report, kept: &Kept) {
+        let Some(run) = kept.id() else { return };
+        if let Self::Text { writer, .. } = self {
+            writer.note(&match &report.resume {
+                Some(run) => format!("go on with it: softland run --resume {run}"),
+                None => format!("ask it more: softland run --continue {run} PROMPT"),
+            });
         }
     }
 }
@@ -199,47 +243,4 @@ fn is_delta(kind: &EventKind) -> bool {
             | EventKind::ThinkingDelta { .. }
             | EventKind::ToolInputDelta { .. }
     )
-}
-
-/// The events that are written as JSON, numbered without gaps in each run.
-struct Lines {
-    thinking: bool,
-    runs: BTreeMap<String, Line>,
-}
-
-/// Where a run stands.
-#[derive(Default)]
-struct Line {
-    /// Within a block that is not shown.
-    hidden: bool,
-    seq: u64,
-}
-
-impl Lines {
-    fn new(thinking: bool) -> Self {
-        Self { thinking, runs: BTreeMap::new() }
-    }
-
-    /// The event as it is written; `None` for thinking that nobody asked for.
-    fn next(&mut self, event: &Event) -> Option<Event> {
-        let line = self.runs.entry(event.run.clone()).or_default();
-        match event.kind {
-            EventKind::ThinkingStart if !self.thinking => line.hidden = true,
-            EventKind::ThinkingDelta { .. } if !self.thinking => return None,
-            EventKind::BlockStop { .. } if line.hidden => {
-                line.hidden = false;
-                return None;
-            }
-            _ => line.hidden = false,
-        }
-        if line.hidden {
-            return None;
-        }
-        let seq = line.seq;
-        line.seq += 1;
-        if event.kind.is_terminal() {
-            self.runs.remove(&event.run);
-        }
-        Some(Event { seq, ..event.clone() })
-    }
 }

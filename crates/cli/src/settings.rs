@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Read as _};
+use std::path::Path;
 use std::sync::Arc;
 
 use softland_agent::core::policy::Policy;
@@ -10,7 +11,7 @@ use softland_agent::http::{HttpTransport, Timeouts, Transport};
 use softland_agent::tools::Means;
 use softland_agent::{Agent, AgentFile, Options, Problem, Root, ToolSet};
 
-use crate::args::RunArgs;
+use crate::args::{RunArgs, Which};
 use crate::config::{Config, no_policy};
 use crate::failure::Failure;
 use crate::place::{Place, Places};
@@ -40,7 +41,8 @@ impl Settings {
     /// # Errors
     /// The first part with mistakes, all of its mistakes.
     pub(crate) fn of(args: &RunArgs) -> Result<Self, Failure> {
-        let (file, warnings) = AgentFile::load(&args.agent);
+        let path = args.agent.as_deref().unwrap_or_else(|| Path::new(""));
+        let (file, warnings) = AgentFile::load(path);
         let mut warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
         let file = file
             .map_err(|problems| Failure::all(problems.iter().map(ToString::to_string).collect()))?;
@@ -52,16 +54,20 @@ impl Settings {
         let model = model(args, &file)?;
         let mut ways = Ways { args, config: &config, first: &model, known: BTreeMap::new() };
         let Way { transport, api, .. } = ways.to(&model)?;
-        let root =
-            Root::open(&args.root).map_err(|error| Failure::usage(format!("--root: {error}")))?;
+        let root = args.root.as_deref().unwrap_or_else(|| Path::new("."));
+        let root = Root::open(root).map_err(|error| Failure::usage(format!("--root: {error}")))?;
         let means = means(args, &config, &root)?;
-        let tools = tools(&args.agent.display().to_string(), &file, means)?;
+        let tools = tools(&path.display().to_string(), &file, means)?;
         let options = Options {
             api,
             show_thinking: args.show_thinking,
             price: config.price(&model),
             tool_format: file.tool_format,
             ..Options::default()
+        };
+        let prompt = match args.which {
+            Which::Resume(_) => String::new(),
+            Which::New | Which::Continue(_) => prompt(args.prompt.as_deref())?,
         };
         let (name, system, model) = (file.name.clone(), file.system.clone(), model.clone());
         let mut agent =
@@ -71,7 +77,6 @@ impl Settings {
         let simulated = ways.known.keys().all(|model| model.starts_with("sim/"));
         let places = ways.known.into_iter().map(|(model, way)| (model, way.place));
         let places = Places::new(places.collect());
-        let prompt = prompt(args.prompt.as_deref())?;
         Ok(Self { agent, prompt, places, simulated, warnings })
     }
 }
@@ -103,7 +108,7 @@ fn model(args: &RunArgs, file: &AgentFile) -> Result<String, Failure> {
         Failure::usage(format!(
             "no model: give one with --model PROVIDER/MODEL or with `model:` in {} \
              (without a key: --model sim/reader)",
-            args.agent.display()
+            args.agent.as_deref().unwrap_or_else(|| Path::new("the agent file")).display()
         ))
     })
 }

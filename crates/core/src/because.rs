@@ -32,6 +32,8 @@ pub enum Reason {
     Refusal,
     Provider,
     User,
+    /// The run's journal cannot be kept.
+    Journal,
 }
 
 impl Reason {
@@ -52,9 +54,12 @@ impl Reason {
             Self::Repeat => "repeat_limit",
             Self::Cycle => "cycle_limit",
             Self::Errors => "error_limit",
-            Self::Final | Self::Truncated | Self::Refusal | Self::Provider | Self::User => {
-                return None;
-            }
+            Self::Final
+            | Self::Truncated
+            | Self::Refusal
+            | Self::Provider
+            | Self::User
+            | Self::Journal => return None,
         })
     }
 
@@ -78,6 +83,7 @@ impl Reason {
             Self::Refusal => "refusal",
             Self::Provider => "provider",
             Self::User => "user",
+            Self::Journal => "journal",
         }
     }
 }
@@ -97,7 +103,7 @@ impl Serialize for Reason {
 
 impl From<String> for Reason {
     fn from(word: String) -> Self {
-        const WORDS: [Reason; 16] = [
+        const WORDS: [Reason; 17] = [
             Reason::ToolCalls,
             Reason::Turns,
             Reason::ResultChars,
@@ -114,6 +120,7 @@ impl From<String> for Reason {
             Reason::Refusal,
             Reason::Provider,
             Reason::User,
+            Reason::Journal,
         ];
         if let Some(tool) = word.strip_prefix("tool:") {
             return Self::Tool(tool.to_string());
@@ -173,7 +180,8 @@ mod tests {
 
     #[test]
     fn reasons_survive_their_words() {
-        for word in ["final", "tool_calls", "tool:grep", "session_cost", "user", "cycle"] {
+        for word in ["final", "tool_calls", "tool:grep", "session_cost", "user", "cycle", "journal"]
+        {
             assert_eq!(Reason::from(word.to_string()).to_string(), word);
         }
     }

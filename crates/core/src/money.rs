@@ -20,6 +20,13 @@ impl NanoUsd {
     /// No money.
     pub const ZERO: Self = Self(0);
 
+    /// So many tokens at a price in pico-dollars each, rounded up to the nano-dollar.
+    #[must_use]
+    pub fn of_tokens(tokens: u64, pico: u64) -> Self {
+        let nano = (u128::from(tokens) * u128::from(pico)).div_ceil(1000);
+        Self(u64::try_from(nano).unwrap_or(u64::MAX))
+    }
+
     /// What is left of `self` after `spent`, zero where nothing is.
     #[must_use]
     pub const fn less(self, spent: Self) -> Self {
@@ -152,6 +159,14 @@ mod tests {
         {
             assert_eq!(NanoUsd(nano).to_string(), text);
         }
+    }
+
+    #[test]
+    fn tokens_are_rounded_up_once_and_saturate() {
+        assert_eq!(NanoUsd::of_tokens(3, 333), NanoUsd(1));
+        assert_eq!(NanoUsd::of_tokens(4, 333), NanoUsd(2));
+        assert_eq!(NanoUsd::of_tokens(0, u64::MAX), NanoUsd::ZERO);
+        assert_eq!(NanoUsd::of_tokens(u64::MAX, u64::MAX), NanoUsd(u64::MAX));
     }
 
     #[test]

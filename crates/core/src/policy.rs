@@ -126,7 +126,8 @@ impl Policy {
             | Reason::Truncated
             | Reason::Refusal
             | Reason::Provider
-            | Reason::User => None,
+            | Reason::User
+            | Reason::Journal => None,
         }
     }
 

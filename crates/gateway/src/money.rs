@@ -48,20 +48,14 @@ impl Bound {
             Writes::Minutes => price.dearest_input(false),
             Writes::Hour => price.dearest_input(true),
         };
-        tokens_cost(self.input, dearest)
+        NanoUsd::of_tokens(self.input, dearest)
     }
 
     /// The dearest that the whole request can be billed.
     #[cfg(test)]
     pub(crate) fn cost(&self, price: &Price) -> NanoUsd {
-        self.input_cost(price) + tokens_cost(self.output, price.output)
+        self.input_cost(price) + NanoUsd::of_tokens(self.output, price.output)
     }
-}
-
-/// So many tokens at a price in pico-dollars each, rounded up to the nano-dollar.
-pub(crate) fn tokens_cost(tokens: u64, pico: u64) -> NanoUsd {
-    let nano = (u128::from(tokens) * u128::from(pico)).div_ceil(1000);
-    NanoUsd(u64::try_from(nano).unwrap_or(u64::MAX))
 }
 
 /// So many tokens at that price fit into an amount.

@@ -235,7 +235,7 @@ fn agents_may_call_agents_so_deep() {
 
 #[test]
 fn unknown_tools_name_the_one_that_was_meant() {
-    let there = "read_file, grep, glob, list_dir, write_file, edit_file, shell, http_get";
+    let there = "read_file, grep, glob, list_dir, write_file, edit_file, shell, http_get, agent";
     for (given, wanted) in [
         ("zzz", format!("unknown tool `zzz`; there are {there}")),
         ("grpe", format!("unknown tool `grpe`; did you mean `grep`? There are {there}")),

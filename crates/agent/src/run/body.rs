@@ -28,17 +28,17 @@ const UNKNOWN_MAX_TOKENS: u64 = 8_192;
 /// The messages of an agent, run after run.
 #[derive(Clone, Debug, Default)]
 pub struct Conversation {
-    messages: Vec<Vec<u8>>,
-    records: Records,
-    cost: NanoUsd,
-    ends_with_model: bool,
-    inbox: Inbox,
+    pub(super) messages: Vec<Vec<u8>>,
+    pub(super) records: Records,
+    pub(super) cost: NanoUsd,
+    pub(super) ends_with_model: bool,
+    pub(super) inbox: Inbox,
     /// Digest of the system prompt and tools that the messages were made under.
-    head: Option<Digest>,
+    pub(super) head: Option<Digest>,
     /// The API whose form the messages have, once there are any.
-    api: Option<Api>,
+    pub(super) api: Option<Api>,
     /// How calls stand in them.
-    format: ToolFormat,
+    pub(super) format: ToolFormat,
 }
 
 /// Messages for a run that is under way.
@@ -127,7 +127,7 @@ impl Conversation {
 
     pub(super) fn extend(&mut self, messages: Vec<Vec<u8>>, records: Records) {
         self.ends_with_model |= !messages.is_empty();
-        self.messages.extend(messages.into_iter().flat_map(form::each));
+        self.messages.extend(messages);
         self.records = records;
     }
 
@@ -142,17 +142,27 @@ impl Conversation {
         self.head = Some(head);
     }
 
-    /// Answers a round, in order, and then gives whatever was said meanwhile.
-    pub(super) fn answer(&mut self, results: &[Answered]) {
+    /// What was said since this was last asked.
+    pub(super) fn heard(&self) -> Vec<String> {
         let mut said = self.inbox.take();
         said.retain(|text| !text.trim().is_empty());
-        self.form().results(results, &said).iter().for_each(|message| self.push(message));
+        said
+    }
+
+    /// The messages that answer a round, in order, and then give what was said meanwhile.
+    pub(super) fn answers(&self, results: &[Answered], said: &[String]) -> Vec<Vec<u8>> {
+        self.form().results(results, said).iter().map(bytes).collect()
+    }
+
+    /// Takes the answers to a round.
+    pub(super) fn answered(&mut self, messages: Vec<Vec<u8>>) {
+        self.messages.extend(messages);
         self.ends_with_model = false;
     }
 
-    /// Answers the calls of a turn that was the answer itself, so that a later question finds no
-    /// call open.
-    pub(super) fn close_answer(&mut self, calls: &[Pending], answer: &str) {
+    /// The messages that answer the calls of a turn that was the answer itself, so that a later
+    /// question finds no call open.
+    pub(super) fn closing(calls: &[Pending]) -> Vec<Answered> {
         let told = |call: &Pending| {
             let (text, how) = match call.admission {
                 Admission::Answer => ("Delivered.", How::Succeeded),
@@ -161,16 +171,23 @@ impl Conversation {
             let (id, name) = (call.id.clone(), call.name.clone());
             Answered { id, name, text: text.to_owned(), how }
         };
-        let results: Vec<_> = calls.iter().map(told).collect();
-        self.answer(&results);
+        calls.iter().map(told).collect()
+    }
+
+    /// The answer, after the results of a turn that gave it by a call.
+    pub(super) fn close(&mut self, answer: &str) {
         let text = if answer.trim().is_empty() { "(delivered)" } else { answer };
         self.push(&self.form().answer(text));
         self.ends_with_model = true;
     }
 
     fn push(&mut self, message: &Value) {
-        self.messages.push(message.to_string().into_bytes());
+        self.messages.push(bytes(message));
     }
+}
+
+fn bytes(message: &Value) -> Vec<u8> {
+    message.to_string().into_bytes()
 }
 
 fn drop_signed(form: &dyn Form, message: &mut Vec<u8>) {

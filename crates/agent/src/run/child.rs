@@ -17,6 +17,7 @@ use super::purse::Purse;
 use super::{Agent, Conversation, Setup, UnderWay};
 use crate::crew::AGENT_TOOL;
 use crate::event::{AnsweredBy, EventKind, Report, UsageTotal};
+use crate::journal::RunJournal;
 use crate::tool::{DEFAULT_OUTPUT_CAP, ToolOutput, cut_middle, parse_input};
 
 /// A child that is about to run.
@@ -119,9 +120,11 @@ impl Child {
         Box::pin(async move {
             let Self { run, agent, setup, prompt, purse } = self;
             let mut conversation = Conversation::new();
-            let emit = Emitter::new(sink, run);
+            let journal = RunJournal::unkept(run);
+            let emit = Emitter::new(sink, journal.clone(), agent.options.show_thinking);
+            let within = (&journal, &cancel);
             let mut under_way =
-                UnderWay::new(&agent, setup, &mut conversation, purse, emit, &cancel);
+                UnderWay::new(&agent, setup, &mut conversation, purse, emit, within);
             under_way.conversation.ask(agent.options.api, agent.options.tool_format, &prompt);
             let report = under_way.run().await;
             let cost = under_way.meter.cost();

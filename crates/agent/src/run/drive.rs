@@ -1,7 +1,10 @@
 //! One exchange over a transport: send what it says, feed it what comes, until it is done.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures_util::StreamExt as _;
+use softland_session::core::lease::Amount;
 use softland_session::core::{
     Because, Ended, Failure, Limit, Millis, Outcome, Phase, Reason, Run, Used,
 };
@@ -9,13 +12,16 @@ use softland_session::wire::Tokens;
 use softland_session::{Done, Event as Shown, Exchange, Out, Step, Unfinished};
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::kept::Taken;
+use super::purse::Held;
 use super::{UnderWay, emit, form};
 use crate::event::EventKind;
-use crate::http::retry::{self, Jitter};
+use crate::http::retry::{self, Jitter, RetryPolicy};
 use crate::http::{Request, Response, ResponseHead, TransportError};
+use crate::journal::{CameTo, JournalError};
 
-/// The largest whole (not streamed) body that is taken, in bytes.
-const MAX_BODY: usize = 64 << 20;
+/// The largest answer that is taken, in bytes, streamed or not.
+pub(super) const MAX_BODY: usize = 64 << 20;
 
 /// An exchange that came to its end.
 pub(super) struct Driven {
@@ -25,20 +31,27 @@ pub(super) struct Driven {
 }
 
 /// How one attempt ended.
-enum Attempt {
+pub(super) enum Attempt {
     /// The exchange has taken a turn.
     Taken,
     /// It failed, and perhaps may be tried again.
     Failed(Problem),
-    /// The time for exploring is over.
-    Expired,
+    /// The time for exploring is over: the run has had this much.
+    Expired(Millis),
     /// What is left of a limit is not enough for the request.
     Short(Because),
     Cancelled,
 }
 
+/// What comes after a request.
+pub(super) enum Next {
+    Done(Attempt),
+    /// It is sent again, after this time where it was sent just now.
+    Again(Option<Duration>),
+}
+
 /// What failed.
-enum Problem {
+pub(super) enum Problem {
     Status(u16, ResponseHead, String),
     Transport(TransportError),
     /// Cut, garbage, or an error in the middle of a stream.
@@ -46,14 +59,50 @@ enum Problem {
         message: String,
         again: bool,
     },
+    /// It failed before, and what it said is known.
+    Recorded(String),
+    Journal(JournalError),
 }
 
 impl Problem {
-    fn message(&self) -> String {
+    pub(super) fn message(&self) -> String {
         match self {
+            Self::Recorded(message) => message.clone(),
+            Self::Journal(error) => error.to_string(),
             Self::Status(_, _, message) => message.clone(),
             Self::Transport(error) => error.to_string(),
             Self::Stream { message, .. } => message.clone(),
+        }
+    }
+}
+
+/// How often a request was sent again, and what makes its waits uneven.
+struct Patience {
+    retry: u32,
+    jitter: Jitter,
+}
+
+impl Patience {
+    /// How long to wait before the next try, if there is one.
+    fn delay(&mut self, policy: &RetryPolicy, problem: &Problem) -> Option<Duration> {
+        let delay = policy.next_delay(self.retry, problem.failure()?, self.jitter.draw());
+        self.retry += 1;
+        delay
+    }
+}
+
+/// Of an answer that broke off.
+static NO_HEAD: ResponseHead =
+    ResponseHead { content_type: None, request_id: None, retry_after: None, should_retry: None };
+
+impl Problem {
+    /// What it is for whoever decides whether to try again.
+    fn failure(&self) -> Option<retry::Failure<'_>> {
+        match self {
+            Self::Status(status, head, _) => Some(retry::Failure::Status(*status, head)),
+            Self::Transport(error) => Some(retry::Failure::Transport(error)),
+            Self::Stream { again: true, .. } => Some(retry::Failure::Status(529, &NO_HEAD)),
+            Self::Stream { .. } | Self::Recorded(_) | Self::Journal(_) => None,
         }
     }
 }
@@ -90,14 +139,18 @@ impl UnderWay<'_> {
                 Step::Send(body) => body,
             };
             let mut out = Out::default();
-            match self.request_turn(&mut exchange, body).await {
+            let attempt = self.request_turn(&mut exchange, body).await;
+            if let Some(error) = self.journal.failure() {
+                return Driven::ours(&error);
+            }
+            match attempt {
                 Attempt::Taken => {}
                 Attempt::Failed(problem) => {
                     failure = Some(problem.message());
                     exchange.fail(Failure::Provider, &mut out);
                 }
                 Attempt::Cancelled => exchange.fail(Failure::Cancelled, &mut out),
-                Attempt::Expired => match self.time_is_up(exchange.run()) {
+                Attempt::Expired(elapsed) => match self.time_is_up(exchange.run(), elapsed) {
                     Some(because) => exchange.expire(because, &mut out),
                     None => exchange.fail(Failure::Provider, &mut out),
                 },
@@ -113,68 +166,112 @@ impl UnderWay<'_> {
     /// One request, sent again as long as that may help and nothing of an answer was shown.
     async fn request_turn(&mut self, exchange: &mut Exchange, body: Bytes) -> Attempt {
         let deadline = self.deadline(exchange);
-        let mut jitter = Jitter::random();
-        let mut retry = 0;
+        let mut patience = Patience { retry: 0, jitter: Jitter::random() };
         loop {
-            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-                return Attempt::Expired;
-            }
-            let leased = tokio::select! {
+            self.nth += 1;
+            let delay = match self.next(exchange, &body, deadline, &mut patience).await {
+                Ok(Next::Done(attempt)) => return attempt,
+                Ok(Next::Again(delay)) => delay,
+                Err(error) => return Attempt::Failed(Problem::Journal(error)),
+            };
+            let Some(delay) = delay else { continue };
+            let ended = tokio::select! {
                 biased;
-                () = self.cancel.cancelled() => return Attempt::Cancelled,
-                () = until(deadline) => return Attempt::Expired,
-                leased = self.lease(exchange, &body) => leased,
+                () = self.cancel.cancelled() => CameTo::Cancelled,
+                () = until(deadline) => CameTo::Expired,
+                () = sleep(delay) => continue,
             };
-            let (mut held, body) = match leased {
-                Ok(leased) => leased,
-                Err(because) if because.reason == Reason::Time => return Attempt::Expired,
-                Err(because) => return Attempt::Short(because),
-            };
-            let before = self.meter.own();
-            let attempt = tokio::select! {
-                biased;
-                () = self.cancel.cancelled() => Attempt::Cancelled,
-                () = until(deadline) => Attempt::Expired,
-                attempt = attempt(self.agent, exchange, body, &mut self.emit, &mut self.meter) => attempt,
-            };
-            match attempt {
-                // What was given up is paid as far as it came; before its head came, its input.
-                Attempt::Cancelled | Attempt::Expired if exchange.so_far() != Tokens::default() => {
-                    held.received(self.meter.amount(&exchange.so_far()));
-                    drop(held);
-                }
-                Attempt::Cancelled | Attempt::Expired => drop(held),
-                _ => held.settle(self.meter.own().less(before)),
-            }
-            let Attempt::Failed(problem) = attempt else { return attempt };
-            let policy = self.agent.options.retry;
-            let delay = match &problem {
-                Problem::Status(status, head, _) => {
-                    policy.next_delay(retry, retry::Failure::Status(*status, head), jitter.draw())
-                }
-                Problem::Transport(error) => {
-                    policy.next_delay(retry, retry::Failure::Transport(error), jitter.draw())
-                }
-                Problem::Stream { again: true, .. } => {
-                    let head = ResponseHead::default();
-                    policy.next_delay(retry, retry::Failure::Status(529, &head), jitter.draw())
-                }
-                Problem::Stream { .. } => None,
-            };
-            let Some(delay) = delay.filter(|_| !exchange.has_shown()) else {
-                return Attempt::Failed(problem);
-            };
-            retry += 1;
-            let mut out = Out::default();
-            exchange.again(&mut out);
-            self.tell(out);
+            self.nth += 1;
+            return self.unsent(ended);
+        }
+    }
+
+    /// What comes of a request: what is recorded of it, or what sending it comes to. Its worst case
+    /// is leased either way, and what it cost is booked.
+    async fn next(
+        &mut self,
+        exchange: &mut Exchange,
+        body: &Bytes,
+        deadline: Option<Instant>,
+        patience: &mut Patience,
+    ) -> Result<Next, JournalError> {
+        if self.journal.was_unsent(self.turn, self.nth)
+            && let Some(next) = self.recorded(exchange, body)?
+        {
+            return Ok(next);
+        }
+        let leased = if self.journal.is_replaying() {
+            // Nobody else of the tree holds anything, so that nothing is waited for.
+            self.lease(exchange, body).await
+        } else if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            return Ok(Next::Done(self.unsent(CameTo::Expired)));
+        } else {
             tokio::select! {
                 biased;
-                () = self.cancel.cancelled() => return Attempt::Cancelled,
-                () = until(deadline) => return Attempt::Expired,
-                () = sleep(delay) => {}
+                () = self.cancel.cancelled() => {
+                    return Ok(Next::Done(self.unsent(CameTo::Cancelled)));
+                }
+                () = until(deadline) => return Ok(Next::Done(self.unsent(CameTo::Expired))),
+                leased = self.lease(exchange, body) => leased,
             }
+        };
+        let (held, body) = match leased {
+            Ok(leased) => leased,
+            Err(because) if because.reason == Reason::Time => {
+                return Ok(Next::Done(self.unsent(CameTo::Expired)));
+            }
+            Err(because) => return Ok(Next::Done(Attempt::Short(because))),
+        };
+        let before = self.meter.own();
+        let next = match self.recorded(exchange, &body)? {
+            Some(next) => next,
+            None => self.send(exchange, &body, deadline, patience).await?,
+        };
+        self.book(held, before, &next, exchange);
+        Ok(next)
+    }
+
+    /// Books what a request has cost. What was given up is paid as far as it came; before its head
+    /// came, its input.
+    fn book(&self, mut held: Held, before: Amount, next: &Next, exchange: &Exchange) {
+        let given_up = matches!(next, Next::Done(Attempt::Cancelled | Attempt::Expired(_)));
+        if !given_up {
+            return held.settle(self.meter.own().less(before));
         }
+        let so_far = exchange.so_far();
+        if so_far != Tokens::default() {
+            held.received(self.meter.amount(&so_far));
+        }
+    }
+
+    /// Sends a request, and says what comes after it.
+    async fn send(
+        &mut self,
+        exchange: &mut Exchange,
+        body: &Bytes,
+        deadline: Option<Instant>,
+        patience: &mut Patience,
+    ) -> Result<Next, JournalError> {
+        self.asks(body)?;
+        let mut taken = Taken::new(self.journal.keeps());
+        let attempt = tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Attempt::Cancelled,
+            () = until(deadline) => Attempt::Expired(self.meter.elapsed()),
+            attempt = attempt(
+                self.agent, exchange, body.clone(), &mut self.emit, &mut self.meter, &mut taken,
+            ) => attempt,
+        };
+        let delay = match &attempt {
+            Attempt::Failed(problem) if !exchange.has_shown() => {
+                patience.delay(&self.agent.options.retry, problem)
+            }
+            _ => None,
+        };
+        self.came(taken, &attempt, delay.is_some())?;
+        let Some(delay) = delay else { return Ok(Next::Done(attempt)) };
+        self.again(exchange);
+        Ok(Next::Again(Some(delay)))
     }
 
     /// Until when the request under way may take; a landing has the whole limit.
@@ -190,9 +287,8 @@ impl UnderWay<'_> {
         self.meter.purse.exploring_until()
     }
 
-    fn time_is_up(&self, run: &Run) -> Option<Because> {
+    fn time_is_up(&self, run: &Run, elapsed: Millis) -> Option<Because> {
         let limit = self.setup.policy.time_limit?;
-        let elapsed: Millis = self.meter.elapsed();
         (*run.phase() == Phase::Open).then_some(Because {
             reason: Reason::Time,
             used: Limit::Time(elapsed),
@@ -202,8 +298,13 @@ impl UnderWay<'_> {
 
     /// Tells what an exchange put out.
     pub(super) fn tell(&mut self, out: Out) {
+        self.tell_of(out, 0);
+    }
+
+    /// The same, for a request of so many bytes.
+    pub(super) fn tell_of(&mut self, out: Out, request_bytes: usize) {
         for shown in out.events {
-            tell(shown, 0, &mut self.emit, &mut self.meter);
+            tell(shown, request_bytes, &mut self.emit, &mut self.meter);
         }
     }
 }
@@ -246,6 +347,7 @@ async fn attempt(
     body: Bytes,
     emit: &mut emit::Emitter<'_>,
     meter: &mut super::Meter,
+    taken: &mut Taken,
 ) -> Attempt {
     let bytes = body.len();
     let form = form::of(agent.options.api);
@@ -255,6 +357,7 @@ async fn attempt(
         Err(error) => return Attempt::Failed(Problem::Transport(error)),
     };
     if !(200..300).contains(&response.status) {
+        taken.ended = CameTo::Refused;
         return Attempt::Failed(refused(form, response).await);
     }
     let streamed = response.head.content_type.as_deref().is_none_or(is_event_stream);
@@ -264,18 +367,23 @@ async fn attempt(
         }
     };
     let mut out = Out::default();
-    let taken = if streamed {
-        stream(exchange, response, &mut tell_all).await
+    (taken.ended, taken.streamed) = (CameTo::Broken, streamed);
+    let read = if streamed {
+        stream(exchange, response, &mut tell_all, taken).await
     } else {
         match response.read(MAX_BODY).await {
-            Ok(body) => exchange
-                .whole(&body, &mut out)
-                .map_err(|error| Problem::Stream { message: error.to_string(), again: false }),
+            Ok(body) => {
+                taken.ended = CameTo::Whole;
+                taken.keep(&body);
+                exchange
+                    .whole(&body, &mut out)
+                    .map_err(|error| Problem::Stream { message: error.to_string(), again: false })
+            }
             Err(error) => Err(Problem::Transport(error)),
         }
     };
     tell_all(out);
-    match taken {
+    match read {
         Ok(()) => Attempt::Taken,
         Err(problem) => Attempt::Failed(problem),
     }
@@ -295,12 +403,19 @@ async fn stream(
     exchange: &mut Exchange,
     mut response: Response,
     tell: &mut (dyn FnMut(Out) + Send),
+    taken: &mut Taken,
 ) -> Result<(), Problem> {
     let garbage = |message: String| Problem::Stream { message, again: false };
     while let Some(chunk) = response.body.next().await {
         let mut out = Out::default();
         let pushed = match chunk {
-            Ok(chunk) => exchange.push(&chunk, &mut out),
+            Ok(chunk) => {
+                if !taken.keep(&chunk) {
+                    taken.ended = CameTo::Unread;
+                    return Err(garbage(format!("the answer is larger than {MAX_BODY} bytes")));
+                }
+                exchange.push(&chunk, &mut out)
+            }
             Err(error) => {
                 // What came is counted; if it was all there, nothing is lost.
                 let finished = exchange.finish(&mut out);
@@ -309,8 +424,12 @@ async fn stream(
             }
         };
         tell(out);
-        pushed.map_err(|error| garbage(error.to_string()))?;
+        if let Err(error) = pushed {
+            taken.ended = CameTo::Unread;
+            return Err(garbage(error.to_string()));
+        }
     }
+    taken.ended = CameTo::Whole;
     let mut out = Out::default();
     let finished = exchange.finish(&mut out);
     tell(out);

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use softland_session::Event as Shown;
 
 use crate::event::{Event, EventKind};
+use crate::journal::{self, RunJournal};
 
 /// Who listens to the runs of a tree. An event is heard before the run goes on, so nothing is
 /// kept back and each run's events are heard in order.
@@ -21,14 +22,18 @@ impl Hear for Mutex<&mut (dyn FnMut(&Event) + Send)> {
 /// Gives events their envelope.
 pub(super) struct Emitter<'a> {
     sink: &'a dyn Hear,
-    run: String,
+    journal: RunJournal,
     seq: u64,
     turn: u64,
+    /// Whether thinking is told.
+    thinking: bool,
+    /// Within a block of thinking that is not told.
+    hidden: bool,
 }
 
 impl<'a> Emitter<'a> {
-    pub(super) fn new(sink: &'a dyn Hear, run: String) -> Self {
-        Self { sink, run, seq: 0, turn: 0 }
+    pub(super) fn new(sink: &'a dyn Hear, journal: RunJournal, thinking: bool) -> Self {
+        Self { sink, journal, seq: 0, turn: 0, thinking, hidden: false }
     }
 
     /// Who listens.
@@ -38,20 +43,41 @@ impl<'a> Emitter<'a> {
 
     /// The run's id.
     pub(super) fn run(&self) -> &str {
-        &self.run
+        self.journal.run()
+    }
+
+    /// The number of the next event.
+    pub(super) fn seq(&self) -> u64 {
+        self.seq
     }
 
     pub(super) fn send(&mut self, kind: EventKind) {
+        if self.hides(&kind) {
+            return;
+        }
         let event = Event {
             v: 1,
             seq: self.seq,
-            ts: format!("{:.3}", jiff::Timestamp::now()),
-            run: self.run.clone(),
+            ts: journal::now(),
+            run: self.journal.run().to_owned(),
             turn: self.turn,
+            replayed: self.journal.is_replaying(),
             kind,
         };
         self.seq += 1;
         self.sink.hear(&event);
+    }
+
+    /// Thinking that nobody asked for is not told, so that numbers have no gaps for anybody.
+    fn hides(&mut self, kind: &EventKind) -> bool {
+        let (was, thinks) = (self.hidden, !self.thinking);
+        self.hidden = thinks && matches!(kind, EventKind::ThinkingStart)
+            || was && matches!(kind, EventKind::ThinkingDelta { .. });
+        match kind {
+            EventKind::ThinkingStart | EventKind::ThinkingDelta { .. } => thinks,
+            EventKind::BlockStop { .. } => was,
+            _ => false,
+        }
     }
 
     /// A turn begins.
@@ -81,12 +107,4 @@ pub(super) fn kind(shown: Shown) -> Option<EventKind> {
         }
         Shown::Usage(_) | Shown::Shaped(_) => return None,
     })
-}
-
-/// Sorts by time, and differs between processes that begin in the same millisecond.
-pub(super) fn new_run_id() -> String {
-    use std::hash::{BuildHasher as _, RandomState};
-    let random = RandomState::new().hash_one(std::process::id());
-    let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S");
-    format!("run-{now}-{:06x}", random & 0xff_ffff)
 }

@@ -5,11 +5,11 @@ use softland_session::core::models::{Model, Price};
 use softland_session::core::policy::Policy;
 use softland_session::core::{Facts, Millis, NanoUsd};
 use softland_session::wire::Tokens;
-use tokio::time::Instant;
 
 use super::Setup;
 use super::purse::Purse;
 use crate::event::UsageTotal;
+use crate::journal::{Clock, Reserve};
 
 /// Output tokens that will do for a turn while other runs hold the rest of the money: 99 % of a
 /// coding agent's turns had at most 2,481 (the gateway's `money/reserve.rs` has the source).
@@ -22,7 +22,7 @@ pub(super) struct Meter {
     model: Option<&'static Model>,
     /// A price of the caller's, before the table's.
     price: Option<Price>,
-    began: Instant,
+    clock: Clock,
     total: Tokens,
     cost: NanoUsd,
     /// What its children used; no cost where one of them has no known price.
@@ -65,12 +65,12 @@ impl Estimate {
 }
 
 impl Meter {
-    pub(super) fn new(setup: &Setup, purse: Purse) -> Self {
+    pub(super) fn new(setup: &Setup, purse: Purse, clock: Clock) -> Self {
         Self {
             purse,
             model: setup.model,
             price: setup.price,
-            began: Instant::now(),
+            clock,
             total: Tokens::default(),
             cost: NanoUsd::ZERO,
             children: (UsageTotal::default(), Some(NanoUsd::ZERO)),
@@ -85,6 +85,25 @@ impl Meter {
         let cost = self.cost_of(&tokens)?;
         self.cost += cost;
         Some(cost)
+    }
+
+    /// Counts a request of which nobody knows what became: all that it can have come to.
+    pub(super) fn charge(&mut self, reserve: &Reserve) {
+        let Reserve { input, output, .. } = *reserve;
+        self.total = self.total.plus(Tokens { input, output, ..Tokens::default() });
+        self.cost += reserve.cost().unwrap_or_default();
+    }
+
+    /// The most that a request of so many bytes can come to, with an answer of so many tokens.
+    pub(super) fn reserve(&self, body_bytes: usize, output: u64) -> Reserve {
+        let (known, bytes) = self.known.unwrap_or_default();
+        let input = known.saturating_add(body_bytes.saturating_sub(bytes) as u64);
+        let cost = |price: Price| {
+            NanoUsd::of_tokens(input, price.dearest_input(false))
+                + NanoUsd::of_tokens(output, price.output)
+        };
+        let price = price_at((self.model, self.price), input);
+        Reserve { input, output, nano: price.map(|price| cost(price).0) }
     }
 
     /// Counts what a child's run came to.
@@ -118,7 +137,8 @@ impl Meter {
         Some(NanoUsd(nano))
     }
 
-    pub(super) fn facts(&self, body_bytes: usize) -> Facts {
+    /// The facts for a request of so many bytes, when the run has taken so much time.
+    pub(super) fn facts(&self, body_bytes: usize, elapsed: Millis) -> Facts {
         let Estimate { input, input_cost, answer_input_cost, output_pico } =
             self.estimate(body_bytes);
         Facts {
@@ -126,6 +146,7 @@ impl Meter {
             next_input_cost: input_cost,
             reserve_input_cost: answer_input_cost,
             output_pico,
+            elapsed,
             ..self.spent()
         }
     }
@@ -143,7 +164,7 @@ impl Meter {
     }
 
     pub(super) fn elapsed(&self) -> Millis {
-        Millis(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX))
+        self.clock.elapsed()
     }
 
     pub(super) fn total(&self) -> UsageTotal {
@@ -175,7 +196,7 @@ fn estimate(tariff: Tariff, (known, bytes): (u64, usize), body_bytes: usize) -> 
     // which is for money; four bytes a token are what text mostly has.
     let most = known.saturating_add(new);
     let price = price_at(tariff, most);
-    let input_at = |pico: u64| NanoUsd(most.saturating_mul(pico).div_ceil(1000));
+    let input_at = |pico: u64| NanoUsd::of_tokens(most, pico);
     Estimate {
         input: known.saturating_add(new / 4),
         input_cost: price.map_or(NanoUsd::ZERO, |p| input_at(p.dearest_input(false))),

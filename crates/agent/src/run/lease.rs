@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use softland_session::Exchange;
-use softland_session::core::{Because, Phase};
+use softland_session::core::{Because, Millis, Phase};
 use softland_session::wire::Splice;
 use softland_session::wire::request::Request;
 
@@ -50,7 +50,12 @@ impl UnderWay<'_> {
         // The rules had the last word on whether a turn is worth it: this only holds the money.
         let ask = estimate.ask(most, least.min(most / 2));
         loop {
-            let leased = if exploring { purse.explore(&ask, reserve) } else { purse.answer(&ask) };
+            // What was begun in time and is only come to again was in time.
+            let now = if self.journal.is_replaying() { Millis(0) } else { purse.now() };
+            let leased = match exploring {
+                true => purse.explore(&ask, reserve, now),
+                false => purse.answer(&ask, now),
+            };
             match leased {
                 Ok(held) if held.output < most => {
                     let body = self.with_output(body, held.output);

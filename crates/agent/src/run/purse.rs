@@ -9,7 +9,9 @@ use softland_session::core::lease::{
 use softland_session::core::policy::Policy;
 use softland_session::core::{Above, Facts, Millis, NanoUsd};
 use tokio::sync::Notify;
-use tokio::time::{Duration, Instant};
+use tokio::time::Instant;
+
+use crate::journal::Clock;
 
 /// A run's account; closed when it is dropped.
 pub(super) struct Purse {
@@ -22,7 +24,7 @@ struct Tree {
     leases: Mutex<Leases>,
     /// Something was given back.
     changed: Notify,
-    began: Instant,
+    clock: Clock,
 }
 
 /// A lease for one request. Dropped without [`Held::settle`] it books the least that the request
@@ -38,7 +40,7 @@ pub(super) struct Held {
 
 impl Purse {
     /// The account of the run that begins a tree, in a session that has spent so much before.
-    pub(super) fn of_session(policy: &Policy, spent: NanoUsd) -> Self {
+    pub(super) fn of_session(policy: &Policy, spent: NanoUsd, clock: Clock) -> Self {
         let enforced = !policy.observes();
         let money = policy.session_cost_limit_usd.filter(|_| enforced);
         let spent = Amount { money: spent, ..Amount::default() };
@@ -47,8 +49,7 @@ impl Purse {
         let account = leases
             .open(Leases::SESSION, terms(policy, Amount::default()), Millis(0))
             .unwrap_or(Leases::SESSION);
-        let tree =
-            Tree { leases: Mutex::new(leases), changed: Notify::new(), began: Instant::now() };
+        let tree = Tree { leases: Mutex::new(leases), changed: Notify::new(), clock };
         Self { tree: Arc::new(tree), account }
     }
 
@@ -79,16 +80,19 @@ impl Purse {
         let _ = leases.hold(self.account, reserve);
     }
 
+    /// Now, for a lease.
+    pub(super) fn now(&self) -> Millis {
+        self.tree.now()
+    }
+
     /// Takes a lease for a request that explores, and holds back `reserve` for the answer.
-    pub(super) fn explore(&self, ask: &Ask, reserve: Amount) -> Result<Held, Short> {
-        let now = self.tree.now();
+    pub(super) fn explore(&self, ask: &Ask, reserve: Amount, now: Millis) -> Result<Held, Short> {
         let (lease, output) = self.tree.leases().explore(self.account, ask, reserve, now)?;
         Ok(self.held(lease, output, ask))
     }
 
     /// Takes a lease for the answer.
-    pub(super) fn answer(&self, ask: &Ask) -> Result<Held, Short> {
-        let now = self.tree.now();
+    pub(super) fn answer(&self, ask: &Ask, now: Millis) -> Result<Held, Short> {
         let (lease, output) = self.tree.leases().answer(self.account, ask, now)?;
         Ok(self.held(lease, output, ask))
     }
@@ -198,11 +202,11 @@ impl Tree {
     }
 
     fn now(&self) -> Millis {
-        Millis(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX))
+        self.clock.elapsed()
     }
 
     fn at(&self, time: Option<Millis>) -> Option<Instant> {
-        self.began.checked_add(Duration::from_millis(time?.0))
+        Some(self.clock.at(time?))
     }
 }
 

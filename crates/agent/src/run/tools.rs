@@ -1,6 +1,6 @@
 //! A round of tool calls: every call gets exactly one result, in the order of the calls.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesOrdered;
@@ -12,20 +12,26 @@ use tokio_util::sync::CancellationToken;
 use super::child::{Child, HandedBack};
 use super::emit::Hear;
 use super::form::{self, Answered, Form, How};
+use super::kept::{self, Answers};
 use super::{Agent, UnderWay, drive};
 use crate::event::{EventKind, UsageTotal};
+use crate::journal::{JournalError, RunJournal};
 use crate::tool::{ToolCall, ToolFormat, ToolOutput};
 
 impl UnderWay<'_> {
     /// Runs what may run, answers the rest, and appends the results to the conversation.
-    pub(super) async fn answer_calls(&mut self, calls: &[Pending], chars_before: u64) {
+    pub(super) async fn answer_calls(
+        &mut self,
+        calls: &[Pending],
+        chars_before: u64,
+    ) -> Result<Answers, JournalError> {
         let typed = self.typed(calls);
         let calls = typed.as_deref().unwrap_or(calls);
         let results = match self.setup.policy.result_chars_limit {
             None => self.all_at_once(calls).await,
             Some(limit) => self.one_by_one(calls, limit, chars_before).await,
         };
-        self.conversation.answer(&results);
+        self.answer_round(&results)
     }
 
     /// The calls with arguments of the types that their tools ask for, where they come as text.
@@ -46,13 +52,12 @@ impl UnderWay<'_> {
         }
         let begun: Vec<Begun> = calls.iter().map(|call| self.begin(call, calls)).collect();
         let (agent, cancel, until) = (self.agent, self.cancel, self.exploring_ends());
-        let sink = self.emit.sink();
-        let mut running: FuturesOrdered<_> = calls
-            .iter()
-            .zip(begun)
-            .map(|(call, begun)| async move {
-                let began = Instant::now();
-                (begun.run((until, agent, call, cancel), sink).await, began.elapsed())
+        let (journal, turn, sink) = (self.journal, self.turn, self.emit.sink());
+        let mut running: FuturesOrdered<_> = (0..)
+            .zip(calls.iter().zip(begun))
+            .map(|(at, (call, begun))| {
+                let within = Within { until, agent, call, cancel, journal, place: (turn, at) };
+                begun.run(within, sink)
             })
             .collect();
         let mut results = Vec::with_capacity(calls.len());
@@ -86,7 +91,7 @@ impl UnderWay<'_> {
         let options = &self.agent.options;
         let form = form::spoken(options.api, options.tool_format);
         let mut results = Vec::with_capacity(calls.len());
-        for call in calls {
+        for (at, call) in (0..).zip(calls) {
             let because = Because::count(Reason::ResultChars, used, limit);
             if !call.admission.runs() {
                 results.push(self.result(call, refusal(call, calls), Default::default()));
@@ -98,16 +103,17 @@ impl UnderWay<'_> {
                 results.push(self.result(&refused, output, Default::default()));
                 continue;
             }
-            let began = Instant::now();
             if self.delegates(call) {
                 self.expect_children(1);
             }
             let begun = self.begin(call, calls);
-            let within = (self.exploring_ends(), self.agent, call, self.cancel);
-            let back = begun.run(within, self.emit.sink()).await;
+            let (agent, cancel, until) = (self.agent, self.cancel, self.exploring_ends());
+            let (journal, place) = (self.journal, (self.turn, at));
+            let within = Within { until, agent, call, cancel, journal, place };
+            let (back, took) = begun.run(within, self.emit.sink()).await;
             let mut output = self.take_back(back);
             used += fit(form, &mut output, limit - used);
-            results.push(self.result(call, output, began.elapsed()));
+            results.push(self.result(call, output, took));
         }
         results
     }
@@ -131,12 +137,7 @@ impl UnderWay<'_> {
         });
     }
 
-    fn result(
-        &mut self,
-        call: &Pending,
-        output: ToolOutput,
-        took: std::time::Duration,
-    ) -> Answered {
+    fn result(&mut self, call: &Pending, output: ToolOutput, took: Duration) -> Answered {
         let content = said(output.content);
         if runs(call) {
             self.emit.send(EventKind::ToolResult {
@@ -174,24 +175,41 @@ enum Begun {
     Child(Box<Child>),
 }
 
-/// Until when which agent runs a call, and what ends it.
-type Within<'a> = (Option<tokio::time::Instant>, &'a Agent, &'a Pending, &'a CancellationToken);
+/// Which agent runs a call, until when, what ends it, and where it is recorded.
+struct Within<'a> {
+    until: Option<tokio::time::Instant>,
+    agent: &'a Agent,
+    call: &'a Pending,
+    cancel: &'a CancellationToken,
+    journal: &'a RunJournal,
+    /// The turn, and the call's place in it.
+    place: (u64, u64),
+}
 
 impl Begun {
-    async fn run(self, within: Within<'_>, sink: &dyn Hear) -> HandedBack {
-        let output = match self {
-            Self::Not(output) => output,
-            Self::Tool => run_until(within).await,
+    async fn run(self, within: Within<'_>, sink: &dyn Hear) -> (HandedBack, Duration) {
+        let began = Instant::now();
+        let (output, took) = match self {
+            Self::Not(output) => (output, Duration::ZERO),
+            Self::Tool => {
+                let Within { agent, call, journal, place, .. } = within;
+                kept::call(journal, agent, place, call, || run_until(within)).await
+            }
             // It ends in time by itself, so that it hands something back.
-            Self::Child(child) => return child.run(sink, within.3.child_token()).await,
+            Self::Child(child) => {
+                let back = child.run(sink, within.cancel.child_token()).await;
+                return (back, began.elapsed());
+            }
         };
-        HandedBack { output, usage: UsageTotal::default(), cost: Some(NanoUsd::ZERO) }
+        let nothing = (UsageTotal::default(), Some(NanoUsd::ZERO));
+        (HandedBack { output, usage: nothing.0, cost: nothing.1 }, took)
     }
 }
 
 /// Runs a call for as long as the run's time lasts; what is left then is the answer's.
-async fn run_until((until, agent, call, cancel): Within<'_>) -> ToolOutput {
-    let call = tool_call(call);
+async fn run_until(within: Within<'_>) -> ToolOutput {
+    let Within { until, agent, cancel, .. } = within;
+    let call = tool_call(within.call);
     tokio::select! {
         biased;
         output = agent.tools.run(&call, cancel) => output,

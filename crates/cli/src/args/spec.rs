@@ -27,12 +27,16 @@ Exit status: 0 the model answered, 2 usage or configuration, or standard output 
 written, 3 softland answered in the model's place, 4 the provider failed, 130 cancelled, also by
 closing standard output. The answer goes to standard output, all else to standard error.
 
+A run is kept as it goes: softland run --resume RUN goes on with one whose process was killed or
+that was cancelled, softland run --continue RUN \"a further question\" asks one that has ended.
+
 A policy is the built-in default, then the config's, then the agent file's keys, then these flags,
 which are for the agent that is asked, not for those it calls. What sub-agents use of money and
 tokens counts in the limits of their callers, too.
 TOOL=N pairs are given as --tool-limits grep=5,glob=2.";
 
 const WHAT: &str = "What to run";
+const KEEP: &str = "Keeping and going on";
 const MODEL: &str = "The model";
 const OUTPUT: &str = "Output";
 
@@ -86,7 +90,11 @@ fn run() -> Command {
         .about("Runs one agent file to its answer")
         .after_help(RUN_EXAMPLES)
         .max_term_width(100)
-        .override_usage("softland run [OPTIONS] <AGENT.md> [PROMPT]")
+        .override_usage(
+            "softland run [OPTIONS] <AGENT.md> [PROMPT]\n       \
+             softland run [OPTIONS] --resume <RUN> [AGENT.md]\n       \
+             softland run [OPTIONS] --continue <RUN> [AGENT.md] <PROMPT>",
+        )
         .disable_help_flag(true)
         .arg(
             path("AGENT").value_name("AGENT.md").help("The agent file: Markdown with front matter"),
@@ -117,6 +125,16 @@ fn run() -> Command {
                 .value_name("FILE")
                 .help("A config with [policy.NAME], [[price]] and [upstream.PROVIDER]"),
         )
+        .next_help_heading(KEEP)
+        .arg(path("journal").long("journal").value_name("FILE").help(
+            "Where the run is kept; a new file [default: RUN.ndjson in the state folder of the user]",
+        ))
+        .arg(
+            text("resume", "RUN")
+                .help("Go on with a run that did not come to its end; its id or its journal")
+                .conflicts_with("continue"),
+        )
+        .arg(text("continue", "RUN").help("Ask a run that has ended a further question"))
         .next_help_heading(MODEL)
         .arg(
             text("model", "PROVIDER/MODEL")

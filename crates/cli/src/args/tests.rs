@@ -108,7 +108,6 @@ fn what_comes_later_is_refused_by_name() {
             assert_eq!(message, format!("`{flag}` comes with a later version"));
         }
     }
-    assert_eq!(refused(&["run", "--resume", "run-1"]), "`--resume` comes with a later version");
     let help = match parsed(&["--help"]) {
         Ok(Command::Print(help)) => help,
         other => panic!("{other:?}"),
@@ -119,6 +118,29 @@ fn what_comes_later_is_refused_by_name() {
         .filter_map(|line| line.split_whitespace().next())
         .collect();
     assert_eq!(commands, ["run", "serve", "wrap", "runs", "show", "sim", "check"]);
+}
+
+#[test]
+fn a_run_that_is_there_has_its_agent_file_already() {
+    let of = |args: &[&str]| match parsed(&[&["run"], args].concat()) {
+        Ok(Command::Run(args)) => (args.which, args.agent, args.prompt),
+        other => panic!("{other:?}"),
+    };
+    let agent = Some(PathBuf::from("a.md"));
+    let (resume, further) = (Which::Resume("r".into()), Which::Continue("r".into()));
+    assert_eq!(of(&["--resume", "r"]), (resume.clone(), None, None));
+    assert_eq!(of(&["--resume", "r", "a.md"]), (resume, agent.clone(), None));
+    let prompt = Some("Why?".to_owned());
+    assert_eq!(of(&["--continue", "r", "Why?"]), (further.clone(), None, prompt.clone()));
+    assert_eq!(of(&["--continue", "r", "a.md", "Why?"]), (further.clone(), agent, prompt));
+    assert_eq!(of(&["--continue", "r"]), (further, None, None));
+    assert!(refused(&["run", "--resume", "r", "a.md", "Why?"]).contains("takes no prompt"));
+    let both = refused(&["run", "--resume", "r", "--continue", "r"]);
+    assert!(both.contains("cannot be used with"), "{both}");
+    for flag in ["--policy=coding", "--turns-limit=3"] {
+        let message = refused(&["run", "--resume", "r", flag]);
+        assert!(message.contains("cannot be given with --resume"), "{message}");
+    }
 }
 
 #[test]
@@ -133,8 +155,7 @@ fn every_protocol_may_be_asked_for() {
 #[test]
 fn a_bare_run_has_the_defaults() {
     let args = run_of(&[]);
-    let root = PathBuf::from(".");
-    assert_eq!(args, RunArgs { agent: "a.md".into(), root, ..RunArgs::default() });
+    assert_eq!(args, RunArgs { agent: Some("a.md".into()), ..RunArgs::default() });
     assert_eq!(run_of(&["-"]).prompt.as_deref(), Some("-"));
     assert!(refused(&["run"]).contains("no agent file"));
 }

@@ -57,6 +57,7 @@ fn why(report: &Report) -> String {
         Reason::Truncated => "the output was cut off again and again".to_owned(),
         Reason::Provider => "the provider failed".to_owned(),
         Reason::User => "by you".to_owned(),
+        Reason::Journal => "what happens cannot be kept".to_owned(),
         Reason::Empty => format!("the model's turns were empty ({limit})"),
         Reason::Stale | Reason::Repeat | Reason::Cycle | Reason::Errors => {
             format!("the run was in a loop ({}: {limit})", ended.reason)
@@ -121,6 +122,7 @@ mod tests {
             tool_calls: 8,
             usage: UsageTotal { input: 1000, output: 345, cache_read: 9000, cache_write: 2000 },
             cost_usd: Some(0.0123),
+            resume: None,
             failure: None,
         }
     }

@@ -27,7 +27,7 @@ pub(super) fn of(
             return Err(Failure::usage(format!(
                 "{}: tools: `{AGENT_TOOL}` needs the folder of the agents that it may call: \
                  --agents DIR",
-                place(&args.agent, file)
+                place(args, file)
             )));
         }
         return Ok(None);
@@ -47,7 +47,7 @@ pub(super) fn of(
     if !delegates {
         warnings.push(format!(
             "--agents: {} does not name the tool `{AGENT_TOOL}`, so it calls nobody",
-            args.agent.display()
+            agent_file(args).display()
         ));
         return Ok(None);
     }
@@ -111,7 +111,11 @@ fn names_agent(file: &AgentFile) -> bool {
 }
 
 /// Where a file names its tools.
-fn place(path: &Path, file: &AgentFile) -> String {
+fn place(args: &RunArgs, file: &AgentFile) -> String {
     let line = file.tools_line.map(|line| format!(":{line}")).unwrap_or_default();
-    format!("{}{line}", path.display())
+    format!("{}{line}", agent_file(args).display())
+}
+
+fn agent_file(args: &RunArgs) -> &Path {
+    args.agent.as_deref().unwrap_or_else(|| Path::new("the agent file"))
 }

@@ -27,11 +27,16 @@ pub(crate) fn analyst() -> PathBuf {
     repository().join("examples/analyst.md")
 }
 
-/// The binary with a cleared environment.
+/// The binary with a cleared environment, but for where runs are kept.
 pub(crate) fn softland() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_softland"));
-    command.env_clear().stdin(Stdio::null());
+    command.env_clear().env("XDG_STATE_HOME", state()).stdin(Stdio::null());
     command
+}
+
+/// The state folder of the tests.
+pub(crate) fn state() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("state")
 }
 
 /// What a command said, and its status.

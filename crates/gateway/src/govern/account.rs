@@ -186,7 +186,7 @@ impl Account {
         };
         if let Some(price) = price {
             facts.next_input_cost = bound.input_cost(&price);
-            facts.reserve_input_cost = money::tokens_cost(bound.input, price.input);
+            facts.reserve_input_cost = NanoUsd::of_tokens(bound.input, price.input);
             facts.output_pico = price.output;
         }
         if let Some(short) = short {
@@ -220,8 +220,8 @@ impl Account {
         self.newest = Counting { size, bound, tokens: None, output, firm, input };
         let Some(price) = self.tariff.at(bound.input) else { return Leased::Granted(None) };
         self.newest.input = bound.input_cost(&price);
-        let answer = money::tokens_cost(bound.input, price.input)
-            + money::tokens_cost(policy.reserve_tokens, price.output);
+        let answer = NanoUsd::of_tokens(bound.input, price.input)
+            + NanoUsd::of_tokens(policy.reserve_tokens, price.output);
         let held = if exploring { answer } else { NanoUsd::ZERO };
         let claims = self.claims(policy, held);
         let floor = if exploring { policy.reserve_tokens } else { 16 };
@@ -304,7 +304,7 @@ impl Account {
         let output = output.min(self.newest.output);
         let tokens = self.estimated(output);
         let Some(price) = self.tariff.at(self.newest.bound.input) else { return (tokens, None) };
-        let cost = self.newest.input + money::tokens_cost(output, price.output);
+        let cost = self.newest.input + NanoUsd::of_tokens(output, price.output);
         self.cost += cost;
         if let Some(lease) = self.lease.take() {
             lease.settle(cost);

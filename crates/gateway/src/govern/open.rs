@@ -293,8 +293,8 @@ impl Opening {
         let prices = &self.target.live.settings.prices;
         let context = state.known.map_or(0, |known| known.tokens);
         let held = prices.of(None, &self.model, context).map_or(NanoUsd::ZERO, |price| {
-            money::tokens_cost(context, price.input)
-                + money::tokens_cost(pinned.policy.reserve_tokens, price.output)
+            NanoUsd::of_tokens(context, price.input)
+                + NanoUsd::of_tokens(pinned.policy.reserve_tokens, price.output)
         });
         Some((state.account.clone(), limit, held))
     }

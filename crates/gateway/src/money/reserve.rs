@@ -5,7 +5,7 @@ use std::time::Duration;
 use softland_session::core::NanoUsd;
 use tokio::time::sleep;
 
-use super::{tokens_cost, tokens_for};
+use super::tokens_for;
 use crate::accounts::{Accounts, Ask, Claim, Lease, Patience, Refusal, Short};
 
 /// How long a request waits for others without a sign of life.
@@ -102,7 +102,7 @@ impl Want {
     }
 
     fn ask(&self) -> Ask {
-        let with = |output: u64| self.input + tokens_cost(output, self.output_pico);
+        let with = |output: u64| self.input + NanoUsd::of_tokens(output, self.output_pico);
         let floor = self.floor.min(self.output);
         let enough = ENOUGH_OUTPUT.max(floor).min(self.output);
         Ask::new(with(self.output), with(enough), with(floor))

@@ -3,7 +3,7 @@ use softland_agent::core::{Because, Ended, Evidence};
 use softland_agent::{AnsweredBy, UsageTotal};
 
 fn event(turn: u64, kind: EventKind) -> Event {
-    Event { v: 1, seq: 0, ts: String::new(), run: String::new(), turn, kind }
+    Event { v: 1, seq: 0, ts: String::new(), run: String::new(), turn, replayed: false, kind }
 }
 
 fn begin(limit: Option<u64>) -> EventKind {
@@ -56,6 +56,7 @@ fn report(outcome: Outcome, answer: Option<&str>) -> Box<Report> {
         tool_calls: 0,
         usage: UsageTotal::default(),
         cost_usd: None,
+        resume: None,
         failure: None,
     })
 }

@@ -1,0 +1,20 @@
+//! Bytes as a journal has them: as text where they are, else as hexadecimal digits.
+
+/// The two members of a record that stand for bytes: text, and digits; one of them is empty.
+pub(super) fn written(bytes: &[u8]) -> (String, String) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => (text.to_owned(), String::new()),
+        Err(_) => (String::new(), bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
+    }
+}
+
+/// The bytes; `None` where the digits are none.
+pub(super) fn read(text: &str, digits: &str) -> Option<Vec<u8>> {
+    if digits.is_empty() {
+        return Some(text.as_bytes().to_vec());
+    }
+    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let byte = |pair: &[u8; 2]| u8::try_from(digit(pair[0])? * 16 + digit(pair[1])?).ok();
+    if rest.is_empty() { pairs.iter().map(byte).collect() } else { None }
+}

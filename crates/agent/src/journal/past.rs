@@ -1,0 +1,124 @@
+//! What a journal has recorded of one run, each fact to be taken once when the run is come to it
+//! again.
+
+use std::collections::BTreeMap;
+
+use super::record::{
+    Call, CallResult, Came, CameTo, End, Request, Reserve, Round, Start, Took, Turn,
+};
+
+/// The recorded part of a run.
+#[derive(Debug, Default)]
+pub(super) struct Past {
+    pub(super) start: Option<Start>,
+    pub(super) turns: BTreeMap<u64, Turn>,
+    /// By turn and number within it.
+    pub(super) requests: BTreeMap<(u64, u64), Asked>,
+    pub(super) took: BTreeMap<u64, Took>,
+    /// By turn and place within it.
+    pub(super) calls: BTreeMap<(u64, u64), (Call, Option<CallResult>)>,
+    pub(super) rounds: BTreeMap<u64, Round>,
+    pub(super) end: Option<End>,
+    /// The run's time at the newest record, in milliseconds.
+    pub(super) ms: u64,
+}
+
+/// A recorded request, and what came of it.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    /// `None` where the run ended before it was sent.
+    pub(super) request: Option<Request>,
+    pub(super) came: Option<Came>,
+}
+
+/// What is known of a request that a run comes to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// What came of it.
+    Came(Came),
+    /// It was sent, and nobody knows what became of it.
+    Lost(Reserve),
+    /// Nothing: it is yet to be sent.
+    Nothing,
+}
+
+impl Past {
+    /// Whether something recorded was not come to again yet.
+    pub(super) fn is_left(&self) -> bool {
+        !(self.turns.is_empty()
+            && self.requests.is_empty()
+            && self.took.is_empty()
+            && self.calls.is_empty()
+            && self.rounds.is_empty()
+            && self.end.is_none())
+    }
+
+    /// Whether the run has come to an answer.
+    pub(super) fn is_done(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| end.report.ended.outcome.is_done())
+    }
+
+    /// The run is gone on with: an end without an answer was none, and what brought it is tried
+    /// again.
+    pub(super) fn reopen(&mut self) {
+        if self.is_done() {
+            return;
+        }
+        let Some(end) = self.end.take() else { return };
+        if !self.rounds.contains_key(&end.turn) {
+            // The turn came to nothing.
+            self.took.remove(&end.turn);
+        }
+        if let Some(mut last) = self.requests.last_entry() {
+            let asked = last.get_mut();
+            match &mut asked.came {
+                // It was under way when the run was cancelled: nobody knows what it is billed.
+                Some(came) if came.ended == CameTo::Cancelled => asked.came = None,
+                Some(came) => came.again |= came.failure.is_some(),
+                None => {}
+            }
+            if asked.request.is_none() && asked.came.is_none() {
+                last.remove();
+            }
+        }
+        if let Some(mut last) = self.rounds.last_entry() {
+            last.get_mut().cancelled = false;
+        }
+    }
+
+    pub(super) fn result(&mut self, result: CallResult) -> Result<(), String> {
+        match self.calls.get_mut(&(result.turn, result.call)) {
+            Some((_, known @ None)) => {
+                *known = Some(result);
+                Ok(())
+            }
+            Some(_) => Err("a second result of one call".to_owned()),
+            None => Err("a result without its call".to_owned()),
+        }
+    }
+
+    pub(super) fn came(&mut self, came: Came) -> Result<(), String> {
+        let asked = self.requests.entry((came.turn, came.nth)).or_default();
+        if asked.came.is_some() {
+            return Err("a second response to one request".to_owned());
+        }
+        if asked.request.is_none() && !matches!(came.ended, CameTo::Expired | CameTo::Cancelled) {
+            return Err("a response without its request".to_owned());
+        }
+        asked.came = Some(came);
+        Ok(())
+    }
+
+    /// What is known of a request; it is taken.
+    pub(super) fn asked(&mut self, turn: u64, nth: u64) -> (Option<Request>, Known) {
+        let Some(Asked { request, came }) = self.requests.remove(&(turn, nth)) else {
+            return (None, Known::Nothing);
+        };
+        let known = match (came, &request) {
+            (Some(came), _) => Known::Came(came),
+            (None, Some(request)) => Known::Lost(request.reserve),
+            (None, None) => Known::Nothing,
+        };
+        (request, known)
+    }
+}

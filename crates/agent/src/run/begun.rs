@@ -1,0 +1,205 @@
+//! What a run is begun with, as its journal has it, and an agent as it was then.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use softland_session::core::NanoUsd;
+use softland_session::core::models::Price;
+
+use super::{Agent, Conversation, Inbox, Setup, Unfit};
+use crate::http::provider::Api;
+use crate::journal::{self, Glance, Start, Told};
+use crate::tool::{Tool, ToolContext, ToolDef, ToolFormat, ToolOutput, ToolSet};
+
+/// What this run begins with.
+pub(super) fn start(
+    agent: &Agent,
+    setup: &Setup,
+    conversation: &Conversation,
+    cost_before: NanoUsd,
+) -> Start {
+    let options = &agent.options;
+    let text = |message: &[u8]| String::from_utf8_lossy(message).into_owned();
+    Start {
+        parent: None,
+        continues: None,
+        softland: env!("CARGO_PKG_VERSION").to_owned(),
+        ts: journal::now(),
+        agent: agent.name.clone(),
+        model: agent.model.clone(),
+        api: options.api.name().to_owned(),
+        system: agent.system.clone(),
+        tools: agent.tools.defs().map(Told::from).collect(),
+        tags: options.tool_format == ToolFormat::Tags,
+        policy: setup.policy.clone(),
+        max_tokens: options.max_tokens,
+        show_thinking: options.show_thinking,
+        price: setup
+            .price
+            .map(|p| [p.input, p.output, p.cache_read, p.cache_write_5m, p.cache_write_1h]),
+        session_nano: cost_before.0,
+        head: conversation.head,
+        messages: conversation.messages().map(text).collect(),
+        records: conversation.records(),
+        setup: Value::Null,
+    }
+}
+
+/// The conversation as it was when the run was begun; what is said to it now is heard.
+pub(super) fn converse(conversation: &mut Conversation, start: &Start, agent: &Agent) {
+    *conversation = Conversation { inbox: conversation.inbox(), ..of(start, agent.options.api) };
+}
+
+/// The agent as it was when the run was begun; tools, transport, patience and what is known of the
+/// model are those of today.
+pub(super) fn again(agent: &Agent, start: &Start) -> Result<Agent, Unfit> {
+    let other = |what: String| Unfit::OtherAgent { what };
+    if agent.model != start.model {
+        return Err(other(format!("it asks {}, not {}", start.model, agent.model)));
+    }
+    let api = Api::from_name(&start.api).filter(|api| *api == agent.options.api);
+    let api = api.ok_or_else(|| {
+        other(format!("it asks through the API {}, not {}", start.api, agent.options.api.name()))
+    })?;
+    let mut tools = ToolSet::new();
+    for told in &start.tools {
+        let tool = agent.tools.tool(&told.name);
+        let tool = tool.ok_or_else(|| other(format!("its tool `{}` is not there", told.name)))?;
+        let tool = Arc::new(AsTold { def: told.def(tool.def().repeatable), tool });
+        tools.add(tool).map_err(|error| other(error.to_string()))?;
+    }
+    let price = start.price.map(|[input, output, cache_read, cache_write_5m, cache_write_1h]| {
+        Price { input, output, cache_read, cache_write_5m, cache_write_1h }
+    });
+    Ok(Agent {
+        name: start.agent.clone(),
+        system: start.system.clone(),
+        model: start.model.clone(),
+        tools,
+        crew: None,
+        policy: start.policy.clone(),
+        transport: Arc::clone(&agent.transport),
+        options: super::Options {
+            api,
+            max_tokens: start.max_tokens,
+            show_thinking: start.show_thinking,
+            price,
+            tool_format: format(start),
+            ..agent.options.clone()
+        },
+    })
+}
+
+impl Told {
+    fn def(&self, repeatable: bool) -> ToolDef {
+        let Self { name, description, input_schema, reads } = self.clone();
+        ToolDef { name, description, input_schema, reads, repeatable }
+    }
+}
+
+impl Glance {
+    /// The conversation that the run has left, to be gone on with. Where the run is still under
+    /// way, as far as it has come.
+    ///
+    /// # Errors
+    /// A journal of an API that this softland does not speak.
+    pub fn conversation(&self) -> Result<Conversation, Unfit> {
+        let start = &self.start;
+        let other = || Unfit::OtherAgent { what: format!("it asks the API {}", start.api) };
+        let api = Api::from_name(&start.api).ok_or_else(other)?;
+        let mut conversation = of(start, api);
+        let mut nano = 0;
+        for (took, round) in self.turns() {
+            let mut records = conversation.records();
+            records.extend(took.records.clone());
+            conversation.extend(bytes(&took.messages), records);
+            nano = took.nano;
+            if let Some(round) = round {
+                conversation.answered(bytes(&round.messages));
+            }
+        }
+        let answered = self.turns().last().is_some_and(|(_, round)| round.is_some());
+        let answer = self.finished.as_ref().and_then(|finished| finished.report.answer.as_ref());
+        if let Some(answer) = answer.filter(|_| answered) {
+            conversation.close(answer);
+        }
+        conversation.charged(NanoUsd(start.session_nano) + NanoUsd(nano));
+        Ok(conversation)
+    }
+}
+
+/// A conversation as a run began with it.
+fn of(start: &Start, api: Api) -> Conversation {
+    Conversation {
+        messages: bytes(&start.messages),
+        records: start.records.clone(),
+        cost: NanoUsd(start.session_nano),
+        ends_with_model: false,
+        inbox: Inbox::default(),
+        head: start.head,
+        api: Some(api),
+        format: format(start),
+    }
+}
+
+fn format(start: &Start) -> ToolFormat {
+    if start.tags { ToolFormat::Tags } else { ToolFormat::Native }
+}
+
+fn bytes(messages: &[String]) -> Vec<Vec<u8>> {
+    messages.iter().map(|message| message.clone().into_bytes()).collect()
+}
+
+impl Agent {
+    /// What this agent has otherwise than a run was begun with, for a person. The run goes on as
+    /// it was begun.
+    #[must_use]
+    pub fn differs_from(&self, start: &Start) -> Vec<String> {
+        let mut differences = Vec::new();
+        if self.name != start.agent {
+            differences.push(format!("its name was `{}`", start.agent));
+        }
+        if self.system != start.system {
+            differences.push("its instructions were others".to_owned());
+        }
+        for told in &start.tools {
+            let today = self.tools.get(&told.name);
+            if today.is_some_and(|today| Told::from(today) != *told) {
+                differences.push(format!("the tool `{}` was described otherwise", told.name));
+            }
+        }
+        for name in self.tools.names() {
+            if !start.tools.iter().any(|told| told.name == name) {
+                differences.push(format!("it had no tool `{name}`"));
+            }
+        }
+        differences
+    }
+}
+
+/// A tool that is described as it was when the run was begun.
+struct AsTold {
+    def: ToolDef,
+    tool: Arc<dyn Tool>,
+}
+
+#[async_trait]
+impl Tool for AsTold {
+    fn def(&self) -> ToolDef {
+        self.def.clone()
+    }
+
+    async fn call(&self, input: Value, cx: &ToolContext) -> ToolOutput {
+        self.tool.call(input, cx).await
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        self.tool.timeout()
+    }
+
+    fn output_cap(&self) -> Option<usize> {
+        self.tool.output_cap()
+    }
+}

@@ -1,0 +1,293 @@
+//! What the loop keeps in the run's journal, and what it finds there: the one place where a
+//! recorded fact stands for the world.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use softland_session::core::{Digest, Millis, NanoUsd};
+use softland_session::wire::Api;
+use softland_session::wire::request::Request as Body;
+use softland_session::{Exchange, Out, Pending};
+
+use super::drive::{Attempt, MAX_BODY, Next, Problem};
+use super::form::{self, Answered};
+use super::{Agent, Conversation, Records, UnderWay, begun};
+use crate::event::EventKind;
+use crate::journal::{
+    self, Call, Came, CameTo, Fate, JournalError, Known, Request, Reserve, RunJournal,
+};
+use crate::tool::{ToolDef, ToolOutput};
+
+/// What has come of an answer that is under way.
+pub(super) struct Taken {
+    keeps: bool,
+    bytes: Vec<u8>,
+    /// How much was received.
+    size: usize,
+    pub(super) ended: CameTo,
+    pub(super) streamed: bool,
+}
+
+impl Taken {
+    pub(super) fn new(keeps: bool) -> Self {
+        Self { keeps, bytes: Vec::new(), size: 0, ended: CameTo::Unreached, streamed: false }
+    }
+
+    /// Keeps what was received; false where that is too much altogether.
+    pub(super) fn keep(&mut self, bytes: &[u8]) -> bool {
+        self.size = self.size.saturating_add(bytes.len());
+        if self.keeps && self.size <= MAX_BODY {
+            self.bytes.extend_from_slice(bytes);
+        }
+        self.size <= MAX_BODY
+    }
+}
+
+/// A round that was answered.
+pub(super) struct Answers {
+    /// Whether the run was cancelled meanwhile.
+    pub(super) cancelled: bool,
+}
+
+impl UnderWay<'_> {
+    /// Writes what the run begins with, or that it is gone on with.
+    pub(super) fn write_start(&self) -> Result<(), JournalError> {
+        match self.journal.start() {
+            Some(_) => self.journal.resume(),
+            None => self.journal.begin(begun::start(
+                self.agent,
+                &self.setup,
+                self.conversation,
+                self.cost_before,
+            )),
+        }
+    }
+
+    /// What is recorded of the request that is to be sent now; `None`: it is yet to be sent.
+    pub(super) fn recorded(
+        &mut self,
+        exchange: &mut Exchange,
+        body: &Bytes,
+    ) -> Result<Option<Next>, JournalError> {
+        if !self.journal.is_replaying() {
+            return Ok(None);
+        }
+        Ok(match self.journal.known(&self.asked(body))? {
+            Known::Nothing => None,
+            Known::Lost(reserve) => {
+                self.charge(&reserve);
+                Some(Next::Again(None))
+            }
+            Known::Came(came) => {
+                let attempt = self.replay(exchange, &came, body.len())?;
+                if came.again {
+                    self.again(exchange);
+                    Some(Next::Again(None))
+                } else {
+                    Some(Next::Done(attempt))
+                }
+            }
+        })
+    }
+
+    /// Writes that a request is about to be sent.
+    pub(super) fn asks(&self, body: &Bytes) -> Result<(), JournalError> {
+        match self.journal.keeps() {
+            true => self.journal.asks(&self.asked(body)),
+            false => Ok(()),
+        }
+    }
+
+    fn asked(&self, body: &Bytes) -> Request {
+        let api: Api = self.agent.options.api.into();
+        let output = Body::of(api, body).ok().and_then(|body| body.max_tokens);
+        let output = output.map_or_else(|| self.max_tokens(), |max| max.value);
+        Request {
+            turn: self.turn,
+            nth: self.nth,
+            digest: Digest::of(body),
+            bytes: body.len() as u64,
+            reserve: self.meter.reserve(body.len(), output),
+        }
+    }
+
+    /// A request was under way when the process ended: it may have been billed whole.
+    fn charge(&mut self, reserve: &Reserve) {
+        self.meter.charge(reserve);
+        self.emit.send(EventKind::Usage {
+            input: reserve.input,
+            output: reserve.output,
+            cache_read: 0,
+            cache_write: 0,
+            cost_usd: reserve.cost().map(NanoUsd::dollars),
+        });
+    }
+
+    /// Feeds an exchange with what came for a request before.
+    fn replay(
+        &mut self,
+        exchange: &mut Exchange,
+        came: &Came,
+        request_bytes: usize,
+    ) -> Result<Attempt, JournalError> {
+        let differs = || self.journal.differs("response", self.turn);
+        let body = journal::body(came).ok_or_else(differs)?;
+        let mut out = Out::default();
+        let taken = match (came.ended, came.streamed) {
+            (CameTo::Whole | CameTo::Broken, true) => {
+                exchange.push(&body, &mut out).is_ok() && exchange.finish(&mut out).is_ok()
+            }
+            (CameTo::Whole, false) => exchange.whole(&body, &mut out).is_ok(),
+            (CameTo::Unread | CameTo::Expired | CameTo::Cancelled, true) => {
+                // What could be read of it was shown.
+                let _ = exchange.push(&body, &mut out);
+                false
+            }
+            _ => false,
+        };
+        self.tell_of(out, request_bytes);
+        Ok(match (came.ended, &came.failure) {
+            (CameTo::Expired, _) => Attempt::Expired(Millis(came.at)),
+            (CameTo::Cancelled, _) => Attempt::Cancelled,
+            (_, None) if taken => Attempt::Taken,
+            (_, Some(failure)) if !taken => Attempt::Failed(Problem::Recorded(failure.clone())),
+            _ => return Err(self.journal.differs("response", self.turn)),
+        })
+    }
+
+    /// Writes what came back for a request.
+    pub(super) fn came(
+        &self,
+        taken: Taken,
+        attempt: &Attempt,
+        again: bool,
+    ) -> Result<(), JournalError> {
+        if !self.journal.keeps() {
+            return Ok(());
+        }
+        let (ended, at, failure) = match attempt {
+            Attempt::Taken => (taken.ended, self.meter.elapsed(), None),
+            Attempt::Failed(problem) => {
+                (taken.ended, self.meter.elapsed(), Some(problem.message()))
+            }
+            Attempt::Expired(at) => (CameTo::Expired, *at, None),
+            // What is too short is not sent, so that nothing comes of it.
+            Attempt::Cancelled | Attempt::Short(_) => {
+                (CameTo::Cancelled, self.meter.elapsed(), None)
+            }
+        };
+        let came = Came { streamed: taken.streamed, failure, again, ..self.nothing(ended, at) };
+        self.journal.came(came, &taken.bytes)
+    }
+
+    /// Writes that a request will not be sent.
+    pub(super) fn unsent(&self, ended: CameTo) -> Attempt {
+        let at = self.meter.elapsed();
+        match self.journal.came(self.nothing(ended, at), &[]) {
+            Err(error) => Attempt::Failed(Problem::Journal(error)),
+            Ok(()) if ended == CameTo::Expired => Attempt::Expired(at),
+            Ok(()) => Attempt::Cancelled,
+        }
+    }
+
+    fn nothing(&self, ended: CameTo, at: Millis) -> Came {
+        Came {
+            turn: self.turn,
+            nth: self.nth,
+            ended,
+            streamed: false,
+            body: String::new(),
+            body_hex: String::new(),
+            failure: None,
+            again: false,
+            at: at.0,
+        }
+    }
+
+    /// A request is sent again: what was begun of its answer is closed.
+    pub(super) fn again(&mut self, exchange: &mut Exchange) {
+        let mut out = Out::default();
+        exchange.again(&mut out);
+        self.tell(out);
+    }
+
+    /// Takes what a turn came to into the conversation, once it is written.
+    pub(super) fn take_turn(
+        &mut self,
+        messages: Vec<Vec<u8>>,
+        records: Records,
+    ) -> Result<(), JournalError> {
+        let messages: Vec<_> = messages.into_iter().flat_map(form::each).collect();
+        let known = &self.conversation.records;
+        let changed: BTreeMap<_, _> = records
+            .iter()
+            .filter(|(place, record)| known.get(place) != Some(*record))
+            .map(|(place, record)| (*place, record.clone()))
+            .collect();
+        let session = self.meter.purse.session_spent();
+        self.journal.took(self.turn, &messages, changed, session.less(self.cost_before))?;
+        self.conversation.extend(messages, records);
+        self.conversation.charged(session);
+        Ok(())
+    }
+
+    /// Takes the answers to a round, and what was said meanwhile, once they are written.
+    pub(super) fn answer_round(&mut self, results: &[Answered]) -> Result<Answers, JournalError> {
+        if let Some(error) = self.journal.failure() {
+            return Err(error);
+        }
+        let now = || (self.conversation.heard(), self.cancel.is_cancelled());
+        let (said, cancelled) = self.journal.said(self.turn).unwrap_or_else(now);
+        let messages = self.conversation.answers(results, &said);
+        self.journal.round(self.turn, said, &messages, cancelled)?;
+        self.conversation.answered(messages);
+        // Children have spent, too.
+        self.conversation.charged(self.meter.purse.session_spent());
+        Ok(Answers { cancelled })
+    }
+
+    /// Answers the calls of a turn that was the answer itself.
+    pub(super) fn close_answer(
+        &mut self,
+        calls: &[Pending],
+        answer: &str,
+    ) -> Result<(), JournalError> {
+        self.answer_round(&Conversation::closing(calls))?;
+        self.conversation.close(answer);
+        Ok(())
+    }
+}
+
+/// One call, at its place (turn, call), to its one result: what is recorded, or what running it
+/// comes to, which is recorded before anybody hears of it.
+pub(super) async fn call<R: Future<Output = ToolOutput>>(
+    journal: &RunJournal,
+    agent: &Agent,
+    (turn, at): (u64, u64),
+    call: &Pending,
+    run: impl FnOnce() -> R,
+) -> (ToolOutput, Duration) {
+    let (id, name, input) = (call.id.clone(), call.name.clone(), call.input.clone());
+    let call = Call { turn, call: at, id, name, input };
+    let again = may_run_again(agent.tools.get(&call.name));
+    match journal.call(call.clone(), again) {
+        Fate::Has(output, took) => return (output, took),
+        // The run ends: nobody is told this.
+        Fate::Broken(error) => return (ToolOutput::error(error.to_string()), Duration::ZERO),
+        Fate::Run => {}
+    }
+    let began = Instant::now();
+    let output = run().await;
+    let took = began.elapsed();
+    match journal.result(&call, &output, took, false) {
+        Ok(()) => (output, took),
+        Err(error) => (ToolOutput::error(error.to_string()), took),
+    }
+}
+
+/// Whether a call may be run a second time where nobody knows what became of the first: of a tool
+/// that says so, or that is none, so that nothing was run.
+fn may_run_again(tool: Option<&ToolDef>) -> bool {
+    tool.is_none_or(|tool| tool.repeatable)
+}

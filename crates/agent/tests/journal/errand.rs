@@ -1,0 +1,243 @@
+//! The errand that the tests run: 20 calls in eight rounds, alone and in parallel, of a tool that
+//! may be run again and one that may not, and an answer made of what they gave.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use futures_util::StreamExt as _;
+use serde_json::{Value, json};
+use softland_agent::http::{Request, Response, ResponseHead, Transport, TransportError};
+use softland_agent::journal::{Glance, JournalErrorKind, new_id};
+use softland_agent::{
+    Agent, Conversation, Event, Journal, Report, RunJournal, Tool, ToolContext, ToolDef, ToolOutput,
+};
+use softland_sim::{Body, Config, Part, Piece, Scenario, Sim, Turn};
+use tokio_util::sync::CancellationToken;
+
+/// The calls, round by round: `n` may not be run again, `p` may.
+const ROUNDS: [&str; 8] = ["npn", "p", "n", "nnpp", "n", "pnpnn", "p", "npnp"];
+
+/// How many calls there are.
+pub(crate) const CALLS: usize = 20;
+
+/// A model that makes the errand's calls: which is next it reads from the conversation alone, so
+/// that another process finds the same model.
+pub(crate) struct Model {
+    pub(crate) requests: AtomicU64,
+    /// Milliseconds that an answer takes.
+    delay: u64,
+}
+
+impl Model {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { requests: AtomicU64::new(0), delay: 0 })
+    }
+}
+
+/// The keys of a round's calls, such as `n4`.
+fn keys(round: usize) -> Vec<String> {
+    let before: usize = ROUNDS[..round].iter().map(|calls| calls.len()).sum();
+    let numbered = ROUNDS[round].chars().zip(before..);
+    numbered.map(|(tool, number)| format!("{tool}{number}")).collect()
+}
+
+/// The keys of all calls.
+pub(crate) fn all_keys() -> Vec<String> {
+    (0..ROUNDS.len()).flat_map(keys).collect()
+}
+
+fn turn(messages: &[Value]) -> Turn {
+    let results: Vec<&Value> = messages
+        .iter()
+        .filter_map(|message| message["content"].as_array())
+        .flatten()
+        .filter(|block| block["type"] == "tool_result")
+        .collect();
+    let rounds =
+        messages.iter().filter(|message| message["content"][0]["type"] == "tool_result").count();
+    if rounds < ROUNDS.len() {
+        let call = |key: &String| {
+            let tool = if key.starts_with('n') { "note" } else { "peek" };
+            Part::tool(tool, json!({"key": key}).to_string())
+        };
+        let mut parts = vec![Part::text(format!("Round {rounds} of the errand."))];
+        parts.extend(keys(rounds).iter().map(call));
+        return Turn::of(parts);
+    }
+    let text = |result: &&Value| match &result["content"] {
+        Value::String(text) => text.clone(),
+        blocks => blocks[0]["text"].as_str().unwrap().to_owned(),
+    };
+    let said: Vec<String> = results.iter().map(text).collect();
+    Turn::say(format!("It came to this: {}", said.join("; ")))
+}
+
+#[async_trait]
+impl Transport for Model {
+    async fn send(&self, request: Request) -> Result<Response, TransportError> {
+        self.requests.fetch_add(1, Ordering::SeqCst);
+        let body: Value = serde_json::from_slice(&request.body).unwrap();
+        let messages = body["messages"].as_array().unwrap();
+        let mut config = Config::new(Scenario::Scripted(vec![turn(messages)]));
+        config.seed = messages.len() as u64;
+        config.piece_bytes = Some(97);
+        let headers = [("x-api-key", "any"), ("anthropic-version", "2023-06-01")];
+        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let asked = softland_sim::Request {
+            method: "POST",
+            path: request.path,
+            headers: &headers,
+            body: &request.body,
+        };
+        let response = Sim::new(config).respond(0, &asked);
+        let content_type = response.header("content-type").map(str::to_owned);
+        let head = ResponseHead { content_type, ..ResponseHead::default() };
+        let pieces: Vec<_> = match response.body {
+            Body::Whole { bytes, .. } => vec![Ok(bytes.into())],
+            Body::Stream(chunks) => chunks
+                .into_iter()
+                .filter_map(|chunk| match chunk.piece {
+                    Piece::Bytes(bytes) => Some(Ok(bytes.into())),
+                    Piece::Cut => None,
+                })
+                .collect(),
+        };
+        tokio::time::sleep(std::time::Duration::from_millis(self.delay)).await;
+        let body = futures_util::stream::iter(pieces).boxed();
+        Ok(Response { status: response.status, head, body })
+    }
+}
+
+/// A tool whose every run leaves a line in a file, which outlives the process.
+struct Errand {
+    name: &'static str,
+    folder: PathBuf,
+}
+
+#[async_trait]
+impl Tool for Errand {
+    fn def(&self) -> ToolDef {
+        ToolDef {
+            name: self.name.to_owned(),
+            description: "does a part of the errand".to_owned(),
+            input_schema: json!({
+                "type": "object",
+                "properties": {"key": {"type": "string"}},
+                "required": ["key"],
+            }),
+            reads: self.name == "peek",
+            repeatable: self.name == "peek",
+        }
+    }
+
+    async fn call(&self, input: Value, _: &ToolContext) -> ToolOutput {
+        let key = input["key"].as_str().unwrap();
+        let path = self.folder.join("ran");
+        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+        file.write_all(format!("{key}\n").as_bytes()).unwrap();
+        ToolOutput::ok(format!("{key} is done"))
+    }
+}
+
+/// How often each call was run, in whatever process.
+pub(crate) fn ran(folder: &Path) -> BTreeMap<String, usize> {
+    let mut ran = BTreeMap::new();
+    for key in std::fs::read_to_string(folder.join("ran")).unwrap_or_default().lines() {
+        *ran.entry(key.to_owned()).or_default() += 1;
+    }
+    ran
+}
+
+/// The agent that runs it.
+pub(crate) fn agent(folder: &Path, model: &Arc<Model>) -> Agent {
+    let mut agent = Agent::new(
+        "errand",
+        "anthropic/claude-sonnet-5-5",
+        Arc::clone(model) as Arc<dyn Transport>,
+    );
+    agent.system = "Do the errand.".to_owned();
+    for name in ["note", "peek"] {
+        agent.tools.add(Arc::new(Errand { name, folder: folder.to_owned() })).unwrap();
+    }
+    agent.policy.tool_calls_limit = Some(40);
+    agent
+}
+
+/// What a run came to.
+pub(crate) struct Came {
+    pub(crate) report: Report,
+    pub(crate) events: Vec<Event>,
+    pub(crate) conversation: Conversation,
+}
+
+impl Came {
+    pub(crate) fn messages(&self) -> Vec<String> {
+        self.conversation.messages().map(|m| String::from_utf8(m.to_vec()).unwrap()).collect()
+    }
+
+    /// Events without what differs between two runs: when, how long, which run.
+    pub(crate) fn told(&self) -> Vec<Value> {
+        let bare = |event: &Event| {
+            let mut event = serde_json::to_value(event).unwrap();
+            for member in ["ts", "ms", "run"] {
+                event.as_object_mut().unwrap().remove(member);
+            }
+            event
+        };
+        self.events.iter().map(bare).collect()
+    }
+}
+
+pub(crate) fn path(folder: &Path) -> PathBuf {
+    folder.join("journal.ndjson")
+}
+
+/// The journal of the folder, made or opened; a run that was not begun left none.
+pub(crate) fn journal(folder: &Path) -> Journal {
+    let path = path(folder);
+    match std::fs::metadata(&path) {
+        Ok(file) if file.len() > 0 && Glance::at(&path).is_ok() => opened(&path),
+        _ => {
+            let _ = std::fs::remove_file(&path);
+            Journal::create(&path).unwrap()
+        }
+    }
+}
+
+/// Another test that starts a process right now has our files open until that is another program.
+fn opened(path: &Path) -> Journal {
+    for _ in 0..200 {
+        match Journal::open(path) {
+            Err(error) if *error.kind() == JournalErrorKind::InUse => {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+            journal => return journal.unwrap(),
+        }
+    }
+    panic!("{} stays in use", path.display());
+}
+
+/// Begins the errand, or goes on with it.
+pub(crate) async fn run(agent: &Agent, journal: &RunJournal) -> Came {
+    let (mut conversation, mut events) = (Conversation::new(), Vec::new());
+    let mut hear = |event: &Event| events.push(event.clone());
+    let cancel = CancellationToken::new();
+    let report = agent.keep(journal, &mut conversation, "Go.", &mut hear, &cancel).await.unwrap();
+    Came { report, events, conversation }
+}
+
+/// The errand from its beginning to its end in one process.
+pub(crate) async fn whole(folder: &Path) -> Came {
+    let journal = journal(folder).root(&new_id());
+    run(&agent(folder, &Model::new()), &journal).await
+}
+
+/// The lines of the folder's journal.
+pub(crate) fn lines(folder: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path(folder)).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}

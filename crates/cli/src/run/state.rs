@@ -1,0 +1,112 @@
+//! Where journals lie where nothing else is said: in the user's state folder.
+
+use std::path::{Path, PathBuf};
+
+use softland_agent::journal::Glance;
+
+use crate::failure::Failure;
+
+/// How many runs an error names.
+const NAMED: usize = 3;
+
+/// The folder of journals, by the platform's custom; `None` where the environment names no home.
+pub(super) fn folder(env: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    let absolute = |name| env(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = absolute("XDG_STATE_HOME").or_else(|| {
+        if cfg!(windows) {
+            absolute("LOCALAPPDATA")
+        } else if cfg!(target_os = "macos") {
+            absolute("HOME").map(|home| home.join("Library/Application Support"))
+        } else {
+            absolute("HOME").map(|home| home.join(".local/state"))
+        }
+    })?;
+    Some(state.join("softland").join("runs"))
+}
+
+/// Makes the folder, for its owner only.
+pub(super) fn make(folder: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(folder)
+}
+
+/// The journal of a run in the folder.
+pub(super) fn file(folder: &Path, run: &str) -> PathBuf {
+    folder.join(format!("{run}.ndjson"))
+}
+
+/// The journal that a person means by an id or a path.
+///
+/// # Errors
+/// Where there is none.
+pub(super) fn find(named: &str, folder: Option<&Path>) -> Result<PathBuf, Failure> {
+    let path = Path::new(named);
+    if path.components().count() > 1 || path.extension().is_some() {
+        return Ok(path.to_owned());
+    }
+    let Some(folder) = folder else {
+        return Err(Failure::usage(format!(
+            "there is no state folder to look for {named} in (HOME is not set): name its journal \
+             with --journal FILE"
+        )));
+    };
+    let path = file(folder, named);
+    if path.is_file() {
+        return Ok(path);
+    }
+    let newest = newest(folder);
+    let newest = match newest.is_empty() {
+        true => String::new(),
+        false => format!("; the newest there: {}", newest.join(", ")),
+    };
+    Err(Failure::usage(format!(
+        "no run {named} is kept in {}{newest} (--journal FILE names another file)",
+        folder.display()
+    )))
+}
+
+/// The newest runs of the folder: their ids sort by time.
+fn newest(folder: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let id = |entry: std::fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        name.strip_suffix(".ndjson").map(str::to_owned)
+    };
+    let mut runs: Vec<String> = entries.flatten().filter_map(id).collect();
+    runs.sort_unstable_by(|a, b| b.cmp(a));
+    runs.truncate(NAMED);
+    runs
+}
+
+/// What a journal says.
+///
+/// # Errors
+/// A file that is no journal.
+pub(super) fn glance(path: &Path) -> Result<Glance, Failure> {
+    Glance::at(path).map_err(|error| Failure::usage(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(all(unix, not(target_os = "macos")))]
+    fn the_folder_is_the_users() {
+        let of = |set: &[(&str, &str)]| {
+            let set: Vec<(String, String)> =
+                set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+            folder(&move |name| set.iter().find(|(key, _)| key == name).map(|(_, v)| v.clone()))
+        };
+        let path = |text: &str| Some(PathBuf::from(text));
+        assert_eq!(of(&[("HOME", "/me")]), path("/me/.local/state/softland/runs"));
+        let both = [("HOME", "/me"), ("XDG_STATE_HOME", "/state")];
+        assert_eq!(of(&both), path("/state/softland/runs"));
+        // A relative path is to be ignored, says the XDG specification.
+        let relative = [("HOME", "/me"), ("XDG_STATE_HOME", "state")];
+        assert_eq!(of(&relative), path("/me/.local/state/softland/runs"));
+        assert_eq!(of(&[]), None);
+    }
+}
