@@ -37,6 +37,7 @@ use crate::reply::Reply;
 use crate::tags::{self, Reader};
 
 pub use context::Context;
+use context::Most;
 pub use done::{Done, Pending};
 pub use notice::{error_event, ping};
 pub use unfinished::{Unfinished, Unreadable};
@@ -59,8 +60,7 @@ pub struct Opened<'a> {
     role: Role,
     fold: Fold<'a>,
     capability: Capability,
-    output_maximum: Option<u64>,
-    window: Option<u64>,
+    most: Most,
     chain: Option<Chain>,
     fallback: Pinned,
     reader: Option<Reader>,
@@ -76,26 +76,15 @@ impl<'a> Opened<'a> {
         context: Context,
         remembered: Remembered<'a>,
     ) -> Self {
+        let most = Most::of(&context);
         let Context { role, policy, records, capability, chain, shape, .. } = context;
-        let (output_maximum, window) = (context.output_maximum, context.window);
         let reader = shape.map(|shape| Reader { shape, role });
         let fallback = Pinned::new(policy.clone());
         let mut transcript = Transcript::new(role, policy, records);
         transcript.answer_by(plan::forced_answer(request));
         let remembered = (role == Role::Gateway).then_some(remembered);
         let fold = Fold::new(request, transcript, remembered, reader.clone());
-        Self {
-            request,
-            body,
-            role,
-            fold,
-            capability,
-            output_maximum,
-            window,
-            chain,
-            fallback,
-            reader,
-        }
+        Self { request, body, role, fold, capability, most, chain, fallback, reader }
     }
 
     /// Where the newest message stands; `None` where it is not a user's.
@@ -123,8 +112,7 @@ impl<'a> Opened<'a> {
 pub struct Exchange {
     role: Role,
     capability: Capability,
-    output_maximum: Option<u64>,
-    window: Option<u64>,
+    most: Most,
     api: Api,
     /// What the client sent, joined with what stands before it.
     body: Bytes,
@@ -194,8 +182,7 @@ impl Exchange {
     }
 
     fn open(opened: Opened<'_>, facts: Facts, out: &mut Out) -> Self {
-        let Opened { request, body, role, mut fold, capability, output_maximum, window, .. } =
-            opened;
+        let Opened { request, body, role, mut fold, capability, most, .. } = opened;
         let Opened { chain, fallback, reader, .. } = opened;
         let here = fold.here;
         let newest = fold.newest(&facts);
@@ -238,8 +225,7 @@ impl Exchange {
         let mut exchange = Self {
             role,
             capability,
-            output_maximum,
-            window,
+            most,
             api: request.api,
             body,
             chain,

@@ -124,32 +124,8 @@ fn run() -> Command {
                 .long("config")
                 .value_name("FILE")
                 .help("A config with [policy.NAME], [[price]] and [upstream.PROVIDER]"),
-        )
-        .next_help_heading(KEEP)
-        .arg(path("journal").long("journal").value_name("FILE").help(
-            "Where the run is kept; a new file [default: RUN.ndjson in the state folder of the user]",
-        ))
-        .arg(
-            text("resume", "RUN")
-                .help("Go on with a run that did not come to its end; its id or its journal")
-                .conflicts_with("continue"),
-        )
-        .arg(text("continue", "RUN").help("Ask a run that has ended a further question"))
-        .next_help_heading(MODEL)
-        .arg(
-            text("model", "PROVIDER/MODEL")
-                .help("The model; sim/SCENARIO is simulated, without a key"),
-        )
-        .arg(text("base-url", "URL").help(
-            "Where the provider is; goes before [upstream.PROVIDER] of the config, that before the \
-             provider's variable",
-        ))
-        .arg(
-            text("api", "API")
-                .help("The protocol that it speaks")
-                .value_parser(PossibleValuesParser::new(Api::ALL.map(Api::name))),
         );
-    let run = with_policy_flags(run)
+    let run = with_policy_flags(model(keep(run)))
         .next_help_heading(OUTPUT)
         .arg(
             text("format", "FORMAT")
@@ -168,6 +144,38 @@ fn run() -> Command {
                 .help("Print this help"),
         );
     LATER_FLAGS.iter().fold(run, |run, name| run.arg(later(name)))
+}
+
+/// Where a run is kept, and which of those that are kept it is about.
+fn keep(run: Command) -> Command {
+    run.next_help_heading(KEEP)
+        .arg(path("journal").long("journal").value_name("FILE").help(
+            "Where the run is kept; a new file [default: RUN.ndjson in the state folder of the user]",
+        ))
+        .arg(
+            text("resume", "RUN")
+                .help("Go on with a run that did not come to its end; its id or its journal")
+                .conflicts_with("continue"),
+        )
+        .arg(text("continue", "RUN").help("Ask a run that has ended a further question"))
+}
+
+/// Which model is asked, and where.
+fn model(run: Command) -> Command {
+    run.next_help_heading(MODEL)
+        .arg(
+            text("model", "PROVIDER/MODEL")
+                .help("The model; sim/SCENARIO is simulated, without a key"),
+        )
+        .arg(text("base-url", "URL").help(
+            "Where the provider is; goes before [upstream.PROVIDER] of the config, that before the \
+             provider's variable",
+        ))
+        .arg(
+            text("api", "API")
+                .help("The protocol that it speaks")
+                .value_parser(PossibleValuesParser::new(Api::ALL.map(Api::name))),
+        )
 }
 
 /// A flag that exists only to be refused by name.

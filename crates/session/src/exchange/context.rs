@@ -57,3 +57,17 @@ impl Context {
         }
     }
 }
+
+/// The most that the model gives, as far as that is known, in tokens.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Most {
+    pub(super) output: Option<u64>,
+    /// Its answer and what it is asked with.
+    pub(super) window: Option<u64>,
+}
+
+impl Most {
+    pub(super) fn of(context: &Context) -> Self {
+        Self { output: context.output_maximum, window: context.window }
+    }
+}

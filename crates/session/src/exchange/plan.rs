@@ -210,7 +210,7 @@ pub(super) fn apply(exchange: &Exchange, splice: &Splice) -> Bytes {
 fn max_tokens(exchange: &Exchange) -> Option<u64> {
     let asked = exchange.asked;
     // Where the maximum is not known, more than the client asked for may be refused.
-    let most = exchange.output_maximum.unwrap_or(0);
+    let most = exchange.most.output.unwrap_or(0);
     let grown = asked.map(|asked| {
         let doubled = asked.saturating_mul(1 << exchange.grown.min(16));
         if exchange.grown == 0 { asked } else { doubled.min(most.max(asked)) }
@@ -221,7 +221,7 @@ fn max_tokens(exchange: &Exchange) -> Option<u64> {
         (Some(grown), Some(room)) => Some(grown.min(room.max(1))),
         // Without a limit of its own the model's holds, and one beyond that may be refused.
         (None, room) => {
-            let most = exchange.output_maximum.or(exchange.window);
+            let most = exchange.most.output.or(exchange.most.window);
             room.filter(|room| most.is_none_or(|most| *room < most))
         }
         (grown, None) => grown,
