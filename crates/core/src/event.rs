@@ -88,6 +88,9 @@ pub struct Finished<'a> {
     pub cut_call: bool,
     /// Whether it holds thinking or other content that is not visible.
     pub hidden: bool,
+    /// Whether it gives the client something beside text and calls: an image, sound, what a tool
+    /// of the provider's made.
+    pub gives: bool,
     /// Why it ended.
     pub stop: Stop,
     /// Output tokens, where known.

@@ -7,13 +7,14 @@ use crate::tables;
 /// What a finished turn was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Visible text and no tool call: the answer, whatever markup it quotes.
+    /// Visible text, or something else that the client is given, and no tool call: the answer,
+    /// whatever markup it quotes.
     Final,
     /// A call of the answer tool.
     Answer,
     /// Tool calls to decide on. A cut last call is not among them.
     Calls,
-    /// Nothing visible and no call, ended naturally.
+    /// Nothing visible, nothing given and no call, ended naturally.
     Empty,
     /// Nothing visible and no call, but not by a natural end (a stop sequence).
     Silent,
@@ -54,7 +55,7 @@ pub fn classify(turn: &Finished<'_>, answer_tool: Option<&str>) -> Class {
         Stop::Length => Class::Truncated,
         Stop::ContextFull => Class::Full { text },
         _ if turn.cut_call => Class::Truncated,
-        _ if text => Class::Final,
+        _ if text || turn.gives => Class::Final,
         Stop::Sequence => Class::Silent,
         Stop::Natural | Stop::Unknown | Stop::Refusal | Stop::Pause => Class::Empty,
     }
@@ -82,7 +83,7 @@ mod tests {
             |name: &&'static str| Call { id: "c", name, input: "{}", server: *name == "web" };
         let calls: Vec<_> = calls.iter().map(call).collect();
         let text = Text::of(text);
-        Finished { text, calls, cut_call, hidden: false, stop, output_tokens: None }
+        Finished { text, calls, cut_call, hidden: false, gives: false, stop, output_tokens: None }
     }
 
     #[test]
@@ -119,5 +120,23 @@ mod tests {
             assert_eq!(classify(&turn, Some("respond")), class, "{text:?} {calls:?} {stop:?}");
         }
         assert_eq!(classify(&turn("", &["respond"], Natural, false), None), Class::Calls);
+    }
+
+    /// What is given stands for text where a turn would say nothing, and for nothing else.
+    #[test]
+    fn what_is_given_is_an_answer() {
+        use Stop::{Length, Natural, Refusal, Sequence, Unknown};
+        for (calls, stop, class) in [
+            (&[][..], Natural, Class::Final),
+            (&[], Unknown, Class::Final),
+            (&[], Sequence, Class::Final),
+            (&["web"], Natural, Class::Final),
+            (&[], Length, Class::Truncated),
+            (&[], Refusal, Class::Refused { text: false }),
+            (&["grep"], Natural, Class::Calls),
+        ] {
+            let given = Finished { gives: true, ..turn("", calls, stop, false) };
+            assert_eq!(classify(&given, None), class, "{calls:?} {stop:?}");
+        }
     }
 }

@@ -25,7 +25,8 @@ use crate::reply::{Block, Reply, Rest};
 const REASONING: u32 = 0;
 const TEXT: u32 = 1;
 const REFUSAL: u32 = 2;
-const CALLS: u32 = 3;
+const MEMBERS: u32 = 3;
+const CALLS: u32 = 4;
 
 /// Chat Completions, in whatever dialect.
 #[derive(Debug)]
@@ -128,6 +129,10 @@ impl Chat {
     }
 
     fn parts<'f>(&self, delta: &softland_wire::chat::Delta<'f>, parts: &mut Vec<Part<'f>>) {
+        // What is said, called or thought begins behind them: it is what may break off.
+        for (name, value) in delta.extra.iter().filter(|(_, value)| !is_nothing(value)) {
+            parts.push(part(MEMBERS, Begins::Other, More::Member(*name, value)));
+        }
         let thought = [delta.reasoning_content, delta.reasoning];
         let thought = thought.into_iter().flatten().find(|text| !text.is_empty());
         // What came of the first member goes back, even if it is empty; a list of nothing does not.
@@ -340,7 +345,7 @@ impl Framing for Chat {
         for placed in parts {
             match placed.part.key {
                 TEXT | REFUSAL => before_text = self.take_gap(),
-                REASONING => {}
+                REASONING | MEMBERS => {}
                 call => {
                     let own = self.index_of(call);
                     moved |= own != origin.saturating_add(call.saturating_sub(CALLS));
@@ -386,6 +391,9 @@ impl Framing for Chat {
                 respond::write_refusal(&mut out, head, &text.unescape());
             }
             (_, More::Text(text)) => respond::write_text(&mut out, head, &text.unescape()),
+            (_, More::Member(name, value)) => {
+                respond::write_members(&mut out, head, [(&*name.unescape(), value)]);
+            }
             (key, more) if key >= CALLS => {
                 let index = key - CALLS;
                 if let Some(Begins::Call { id, name, .. }) = part.begins {
@@ -424,6 +432,10 @@ impl Framing for Chat {
                 respond::write_text(out, self.head(), &text);
             }
             ChatBlock::Refusal(text) => respond::write_refusal(out, self.head(), text),
+            ChatBlock::Members(members) => {
+                let members = members.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+                respond::write_members(out, self.head(), members);
+            }
             ChatBlock::Call(call) => {
                 // No block of a stream has this key.
                 let own = self.index_of(u32::MAX - index);
@@ -486,6 +498,11 @@ fn stop(message: &Message) -> Stop {
         Some(finish) if finish.is_cut() => Stop::Length,
         Some(_) | None => Stop::Unknown,
     }
+}
+
+/// Whether a value, as JSON, holds nothing.
+fn is_nothing(value: &str) -> bool {
+    matches!(value, "null" | "\"\"" | "[]" | "{}")
 }
 
 /// Who calls goes on, and who says nothing refuses nothing.

@@ -139,6 +139,8 @@ pub(crate) enum More<'f> {
     Thinking(Str<'f>),
     /// A piece of a call's input.
     Input(Str<'f>),
+    /// A member of a message that only its protocol knows, and its value as received.
+    Member(Str<'f>, &'f str),
 }
 
 /// A part to be shown.

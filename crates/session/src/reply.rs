@@ -95,6 +95,21 @@ impl Block {
         }
     }
 
+    /// Whether the client is given something with it that is neither text nor a call of its own:
+    /// an image, sound, what a tool of the provider's made.
+    pub(crate) fn gives(&self) -> bool {
+        match self {
+            Self::Anthropic(_) => false,
+            Self::Chat(block) => block.gives(),
+            Self::Responses(block) => block.gives(),
+        }
+    }
+
+    /// Whether it belongs to what is said, and is shown wherever text is.
+    pub(crate) fn is_said(&self) -> bool {
+        matches!(self, Self::Chat(ChatBlock::Members(_))) || self.gives()
+    }
+
     pub(crate) fn is_thinking(&self) -> bool {
         matches!(self.seen(), Seen::Thinking { .. })
     }
@@ -131,6 +146,7 @@ impl Reply {
             cut_call: self.cut_call(),
             calls: self.all_calls(),
             hidden,
+            gives: self.blocks.iter().any(Block::gives),
             stop: self.stop,
             output_tokens: Some(self.tokens.output),
         }

@@ -18,6 +18,7 @@ fn b42_the_fold_counts_what_the_classifier_says() {
                     calls: calls.clone(),
                     cut_call: false,
                     hidden: false,
+                    gives: false,
                     stop,
                     output_tokens: None,
                 };

@@ -34,8 +34,15 @@ impl Talk {
 
     pub(crate) fn model(&mut self, text: &str, calls: Vec<Call<'_>>, stop: Stop) {
         let text = Text::of(text);
-        let turn =
-            Finished { text, calls, cut_call: false, hidden: false, stop, output_tokens: None };
+        let turn = Finished {
+            text,
+            calls,
+            cut_call: false,
+            hidden: false,
+            gives: false,
+            stop,
+            output_tokens: None,
+        };
         self.transcript.model(&turn);
     }
 

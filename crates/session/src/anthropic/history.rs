@@ -485,6 +485,8 @@ fn assistant(
         calls,
         cut_call: false,
         hidden,
+        // A history is read for what was called; what a turn gave ends its run as text does.
+        gives: false,
         stop: Stop::Unknown,
         output_tokens: None,
     });

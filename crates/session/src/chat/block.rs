@@ -5,7 +5,7 @@ use softland_wire::chat;
 
 use crate::reply::{Block, Seen};
 
-use super::{CALLS, REASONING, REFUSAL, TEXT, details};
+use super::{CALLS, MEMBERS, REASONING, REFUSAL, TEXT, details, is_nothing};
 
 /// One block of a response.
 #[derive(Clone, Debug)]
@@ -19,6 +19,8 @@ pub(crate) enum ChatBlock {
     Text(String),
     Refusal(String),
     Call(chat::Call),
+    /// Further members of the message: sound, images, notes on its text.
+    Members(chat::Extra),
 }
 
 impl ChatBlock {
@@ -34,7 +36,16 @@ impl ChatBlock {
                 let (id, name, input) = (call.id.as_str(), call.name.as_str(), call.input());
                 Seen::Call(Call { id, name, input, server: false }, call.complete)
             }
+            Self::Members(_) => Seen::Other,
         }
+    }
+
+    /// Whether the client hears or sees something of it that is no text. The other members say
+    /// something of a text or of how it was made.
+    pub(crate) fn gives(&self) -> bool {
+        let Self::Members(members) = self else { return false };
+        let given = ["audio", "images"].iter().filter_map(|name| members.get(*name));
+        given.into_iter().any(|value| !is_nothing(value))
     }
 }
 
@@ -57,6 +68,9 @@ pub(super) fn ordered(message: &chat::Message, keys: &[u32]) -> Vec<Block> {
     }
     if let Some(refusal) = &message.refusal {
         blocks.push((REFUSAL, ChatBlock::Refusal(refusal.clone())));
+    }
+    if message.extra.values().any(|value| !is_nothing(value)) {
+        blocks.push((MEMBERS, ChatBlock::Members(message.extra.clone())));
     }
     for (key, call) in (CALLS..).zip(&message.calls) {
         blocks.push((key, ChatBlock::Call(call.clone())));
@@ -89,6 +103,7 @@ pub(super) fn message(blocks: &[Block]) -> chat::Message {
             }
             ChatBlock::Refusal(text) => message.refusal.get_or_insert_default().push_str(text),
             ChatBlock::Call(call) => message.calls.push(call.clone()),
+            ChatBlock::Members(members) => message.extra.extend(members.clone()),
         }
     }
     message

@@ -435,7 +435,7 @@ impl Client {
                 let partial_json = json.unescape().into_owned();
                 out.events.push(Event::ToolInputDelta { id: id(), partial_json });
             }
-            More::Thinking(_) | More::Nothing => {}
+            More::Thinking(_) | More::Member(..) | More::Nothing => {}
         }
         if part.stops {
             let index = self.told(index);
@@ -568,6 +568,7 @@ impl Client {
 fn passes(block: &Block, show: Show, admission: Option<&Admission>) -> bool {
     match block.seen() {
         Seen::Text(text) => show != Show::Nothing && !Text::of(text).is_blank(),
+        _ if block.is_said() => show != Show::Nothing,
         Seen::Call(..) => match (show, admission) {
             (Show::All, Some(admission)) => {
                 !matches!(admission, Admission::Refused(_) | Admission::ToolRefused(_))

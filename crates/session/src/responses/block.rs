@@ -6,6 +6,7 @@ use softland_core::{Call, Digest};
 use softland_wire::json::{Cursor, Error, write_str};
 use softland_wire::responses::{OutputItem, OutputKind, Response, respond};
 
+use super::items::gives;
 use crate::reply::{Block, Seen};
 
 /// One item of a response.
@@ -60,6 +61,14 @@ impl ResponsesBlock {
                 None => Seen::Other,
             },
         }
+    }
+
+    /// Whether the client is given something with it. Of what only the model reads, and of a call
+    /// that came to nothing, it has nothing.
+    pub(crate) fn gives(&self) -> bool {
+        matches!(self.item.kind, OutputKind::Other { .. })
+            && self.item.done
+            && gives(&self.item.raw)
     }
 
     /// Gives a call another id.

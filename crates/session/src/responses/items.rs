@@ -1,6 +1,6 @@
 //! Items as JSON: what one says, and those that answer what the provider's own tools ask.
 
-use softland_wire::json::write_str;
+use softland_wire::json::{Cursor, Error, write_str};
 use softland_wire::responses::{Event, EventKind, OutputKind, Response};
 use softland_wire::sse::Decoder;
 
@@ -14,6 +14,24 @@ pub(super) fn item_id(raw: &[u8]) -> Option<String> {
         EventKind::ItemDone(item) => Some(item.id.unescape().into_owned()),
         _ => None,
     }
+}
+
+/// Whether an item holds what came of it: an image, a tool's output, a compacted context.
+pub(super) fn gives(item: &str) -> bool {
+    let mut gives = false;
+    // It was scanned before, so there is no error to report.
+    let _ = Cursor::new(item).members(|cursor, member| {
+        let value = cursor.skip_value()?.of(item);
+        let made = ["result", "output", "outputs", "encrypted_content"];
+        gives |= made.contains(&&*member.key.unescape()) && !is_nothing(value);
+        Ok::<_, Error>(())
+    });
+    gives
+}
+
+/// Whether a value, as JSON, holds nothing.
+fn is_nothing(value: &str) -> bool {
+    matches!(value, "null" | "\"\"" | "[]" | "{}")
 }
 
 /// The id and the text of a message item.

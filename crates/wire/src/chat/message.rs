@@ -9,6 +9,7 @@ mod back;
 mod call;
 mod calls;
 mod details;
+mod objects;
 mod parts;
 #[cfg(test)]
 mod tests;
@@ -60,8 +61,9 @@ pub struct Message {
     pub native_finish: Option<String>,
     /// What it used.
     pub usage: Usage,
-    /// Further members of the message: `annotations`, `audio`, `images`. Lists that come in pieces
-    /// are joined, of anything else the last value stands.
+    /// Further members of the message: `annotations`, `audio`, `images`. Of what comes in pieces,
+    /// lists are joined and objects put together: their texts joined, but for `id` and `type`. Of
+    /// anything else the last value stands.
     pub extra: Extra,
 }
 

@@ -59,6 +59,24 @@ pub fn write_reasoning_details<D: AsRef<[u8]>>(out: &mut Vec<u8>, head: Head<'_>
     write_data(out, &data);
 }
 
+/// A chunk with further members, each value given as JSON.
+pub fn write_members<'m>(
+    out: &mut Vec<u8>,
+    head: Head<'_>,
+    members: impl IntoIterator<Item = (&'m str, &'m str)>,
+) {
+    let data = chunk(head, |data| {
+        for (n, (name, value)) in members.into_iter().enumerate() {
+            data.push(if n == 0 { b'{' } else { b',' });
+            write_str(data, name);
+            data.push(b':');
+            data.extend_from_slice(value.as_bytes());
+        }
+        data.push(b'}');
+    });
+    write_data(out, &data);
+}
+
 /// A chunk with a whole call, under an index of the stream it goes into.
 pub fn write_call(out: &mut Vec<u8>, head: Head<'_>, index: u32, call: &Call) {
     let data = chunk(head, |data| {

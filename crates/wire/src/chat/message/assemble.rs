@@ -4,6 +4,7 @@ use super::{
     Extra, Finish, Message,
     calls::Calls,
     details::Details,
+    objects::Objects,
     parts::{self, Part},
 };
 use crate::{
@@ -30,6 +31,7 @@ pub struct Assembler {
     message: Message,
     calls: Calls,
     details: Details,
+    objects: Objects,
     choice: Option<u32>,
     error: Option<Box<ApiError>>,
     done: bool,
@@ -76,6 +78,7 @@ impl Assembler {
             message: Message::default(),
             calls: Calls::default(),
             details: Details::default(),
+            objects: Objects::default(),
             choice: None,
             error: None,
             done: false,
@@ -143,6 +146,7 @@ impl Assembler {
         let cut = self.message.finish.as_ref().is_some_and(Finish::is_cut);
         self.message.calls = self.calls.finish(cut || end != End::Stop);
         self.message.reasoning_details = self.details.finish();
+        self.objects.finish(&mut self.message.extra);
         Finished { message: self.message, end, strays: self.strays, others: self.others }
     }
 
@@ -215,7 +219,14 @@ impl Assembler {
             self.details.add(list, self.whole);
         }
         for (name, value) in &delta.extra {
-            add_extra(&mut message.extra, *name, value);
+            // An object that comes whole stays as it is.
+            if value.starts_with('{') && !self.whole {
+                message.extra.remove(&*name.unescape());
+                self.objects.add(name.unescape().into_owned(), value);
+            } else {
+                self.objects.remove(&name.unescape());
+                add_extra(&mut message.extra, *name, value);
+            }
         }
         self.strays += self.calls.add(&delta.tool_calls);
         if let Some(call) = &delta.function_call {

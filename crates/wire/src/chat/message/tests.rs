@@ -395,8 +395,24 @@ fn further_members_are_kept() {
     assert_eq!(extra["annotations"], "[1,2, 3]");
     assert_eq!(
         (extra["images"].as_str(), extra["audio"].as_str()),
-        (r#"[{"x":1}]"#, r#"{"id":"b"}"#)
+        (r#"[{"x":1}]"#, r#"{"id":"a"}"#)
     );
+}
+
+/// Sound comes in pieces of one object.
+#[test]
+fn members_that_are_objects_are_put_together() {
+    let finished = ended(
+        &[
+            r#"{"audio":{"id":"a","transcript":"H\""}}"#,
+            r#"{"audio":{"data":"QUJD","n":1,"expires_at":null}}"#,
+            r#"{"audio":{"id":"a","data":"REVG","transcript":"i","n":2}}"#,
+            r#"{"audio":{"expires_at":9,"transcript":null}}"#,
+        ],
+        "stop",
+    );
+    let audio = r#"{"id":"a","transcript":"H\"i","data":"QUJDREVG","n":2,"expires_at":9}"#;
+    assert_eq!(finished.message.extra["audio"], audio);
 }
 
 #[test]
