@@ -111,8 +111,8 @@ impl Chat {
             [part] => Parts::One(*part),
             _ => Parts::Many(parts),
         };
-        read.over = chunk.error.is_some();
-        read.closing |= chunk.usage.is_some() || read.over;
+        // Behind an error comes `[DONE]`, or nothing.
+        read.closing |= chunk.usage.is_some() || chunk.error.is_some();
         read.aside = matches!(read.parts, Parts::None) && self.responses <= 1;
         read.hidden = self.hides_usage && chunk.choices.is_empty() && chunk.usage.is_some();
         read

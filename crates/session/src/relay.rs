@@ -59,6 +59,8 @@ pub(crate) struct Relay {
     held: Vec<(String, String, Vec<u8>)>,
     /// The closing events of the response under way, as received.
     closing: Vec<u8>,
+    /// Those of them that hold no part of a block.
+    bare: Vec<u8>,
     /// A last event that was cut: nothing may follow it, and it follows what ends a message.
     half: Vec<u8>,
     /// Calls of the response under way, in order: shown id, name, whether the provider runs it.
@@ -102,6 +104,7 @@ impl Relay {
             asked: BTreeSet::new(),
             held: Vec::new(),
             closing: Vec::new(),
+            bare: Vec::new(),
             half: Vec::new(),
             names: Vec::new(),
             run,
@@ -139,6 +142,7 @@ impl Relay {
         self.asked.clear();
         self.held.clear();
         self.closing.clear();
+        self.bare.clear();
         self.half.clear();
         self.names.clear();
         self.received = 0;
@@ -227,6 +231,7 @@ impl Relay {
             self.client.pass(raw, out);
         } else {
             self.closing.extend_from_slice(raw);
+            self.bare.extend_from_slice(raw);
         }
     }
 
@@ -292,6 +297,9 @@ impl Relay {
                 self.over = read.over;
                 if !read.hidden {
                     self.closing.extend_from_slice(raw);
+                }
+                if !read.hidden && parts.is_empty() {
+                    self.bare.extend_from_slice(raw);
                 }
                 self.late(parts, out);
             }
@@ -549,9 +557,15 @@ impl Relay {
     /// The upstream failed and nothing stands in its place: what came is passed on as it came, but
     /// for half an event, which would swallow the error that follows.
     pub(crate) fn abandon(&mut self, out: &mut Out) {
-        self.client.flush(out);
-        let closing = std::mem::take(&mut self.closing);
-        self.client.pass(&closing, out);
+        let (closing, bare) = (std::mem::take(&mut self.closing), std::mem::take(&mut self.bare));
+        if self.client.is_untouched() {
+            self.client.late.clear();
+            self.client.pass(&closing, out);
+        } else {
+            // What came with the end stands before it.
+            self.client.flush(out);
+            self.client.pass(&bare, out);
+        }
     }
 
     /// Whether the client has what nothing else can follow: a call, which is its turn, or half of a

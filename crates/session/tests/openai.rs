@@ -1,7 +1,12 @@
 //! What OpenAI's protocols say in members and items of their own: it passes as it came, and counts
 //! for what it is.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "in a test, a failed step is a failed test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "in a test, a failed step is a failed test; a recording is read at run time"
+)]
 
 use serde_json::{Value, json};
 use softland_core::policy::Policy;
@@ -274,4 +279,61 @@ fn members_of_a_message_survive() {
     let heard: Vec<_> = deltas.iter().filter(|delta| !delta["audio"].is_null()).collect();
     assert_eq!(heard.len(), 1, "{}", hidden.got);
     assert_eq!((&heard[0]["audio"], &heard[0]["images"]), (&audio(), &images()));
+}
+
+// --- ends
+
+/// A stream that breaks off in an error is the provider's to its last byte, whatever came with its
+/// end.
+#[test]
+fn an_error_behind_an_end_passes_as_it_came() {
+    let error = r#"data: {"error":{"message":"boom","code":502}}
+
+"#;
+    let call = json!({"index": 0, "id": "call_1", "type": "function",
+        "function": {"name": "grep", "arguments": "{}"}});
+    let first = chunk(&json!({"role": "assistant", "content": "a"}), None);
+    for (last, finish) in [
+        (json!({"content": "b"}), "length"),
+        (json!({"content": "", "reasoning": "b"}), "length"),
+        (json!({"tool_calls": [call]}), "tool_calls"),
+    ] {
+        for behind in ["", DONE] {
+            let stream = [&first, &*chunk(&last, Some(finish)), error, behind].concat();
+            let done = unchanged(Api::Chat, &stream, true);
+            assert_eq!(done.ended.unwrap().outcome, Outcome::Failed, "{stream}");
+        }
+    }
+    // A call that may not pass does not, but what was said beside it does, once.
+    let limited = [
+        &*chunk(&json!({"role": "assistant", "content": "a", "tool_calls": [call]}), None),
+        &*chunk(
+            &json!({"content": "b", "tool_calls": [{"index": 1, "id": "call_2",
+                "type": "function", "function": {"name": "grep", "arguments": "{}"}}]}),
+            Some("tool_calls"),
+        ),
+        error,
+        DONE,
+    ];
+    let relayed = relayed(Api::Chat, 1, &[limited.concat()], true, 64);
+    let all = events(&relayed.got);
+    let text: String =
+        all.iter().filter_map(|e| e["choices"][0]["delta"]["content"].as_str()).collect();
+    assert_eq!(text, "ab", "{}", relayed.got);
+    assert!(!relayed.got.contains("call_2"), "{}", relayed.got);
+    assert!(relayed.got.ends_with(&[error, DONE].concat()), "{}", relayed.got);
+}
+
+/// The recorded one.
+#[test]
+fn a_recorded_error_passes_as_it_came() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../../shared/recordings/openrouter/error_mid_stream.sse"
+    );
+    let Ok(stream) = std::fs::read_to_string(path) else {
+        println!("skipped: nothing at {path}");
+        return;
+    };
+    unchanged(Api::Chat, &stream, true);
 }

@@ -284,6 +284,11 @@ impl Client {
         }
     }
 
+    /// Whether what the client has is one upstream response as it came.
+    pub(super) fn is_untouched(&self) -> bool {
+        !self.changed && self.responses <= 1
+    }
+
     /// Parts that came with a message's end which does not go out as it came.
     pub(super) fn flush(&mut self, out: &mut Out) {
         out.bytes.append(&mut self.late);
@@ -511,7 +516,7 @@ impl Client {
         closing: &[u8],
         out: &mut Out,
     ) {
-        let untouched = !self.changed && self.responses <= 1;
+        let untouched = self.is_untouched();
         let ends_as_it_did = untouched && !(self.thinned && self.framing.ends_with_content());
         match self.original.take() {
             _ if self.streams && ends_as_it_did && !closing.is_empty() => {
