@@ -4,6 +4,7 @@
 //! The relay knows blocks and bytes. What a turn was, and what follows from it, is decided by the
 //! exchange, which then says what of the held part to show.
 
+mod several;
 mod shape;
 mod show;
 mod tell;
@@ -17,7 +18,7 @@ use softland_wire::Tokens;
 use softland_wire::json::Str;
 use softland_wire::sse::{Decoder, Frame, write_event};
 
-use crate::framing::{Begins, Broken, End, Framing, MAX_RESPONSE, Part, Parts, Placed, Read};
+use crate::framing::{Begins, Broken, End, Framing, MAX_RESPONSE, Part, Parts, Read};
 use crate::out::{Event, Out};
 use crate::reply::{Block, Reply};
 use crate::tags::Reader;
@@ -290,6 +291,9 @@ impl Relay {
             if !parts.is_empty() && parts.iter().all(|part| part.stops) {
                 return self.with_blocks(first, parts, raw, out);
             }
+            if first {
+                self.client.owe_head(raw);
+            }
         }
         if read.closing {
             // Behind its end nothing is of the message.
@@ -311,81 +315,6 @@ impl Relay {
             && (read.ping || read.aside || !read.known)
         {
             self.aside(raw, out);
-        }
-    }
-
-    /// Parts that came with the message's end: where that does not go out as it came, they stand
-    /// before it.
-    fn late(&mut self, parts: &[Part<'_>], out: &mut Out) {
-        for part in parts {
-            let alone = self.client.framing.alone(part);
-            let opened = self.opened(part);
-            if self.shapes(&opened) {
-                self.shaped(&opened, &alone, true, out);
-                continue;
-            }
-            let before = std::mem::take(&mut out.bytes);
-            self.forward(&opened, &alone, out);
-            let late = std::mem::replace(&mut out.bytes, before);
-            self.client.late.extend(late);
-        }
-    }
-
-    /// A beginning that holds whole blocks. It stays whole if it is the client's first one and all
-    /// of them are shown; else those that may be are shown at the verdict.
-    fn with_blocks(&mut self, first: bool, parts: &[Part<'_>], raw: &[u8], out: &mut Out) {
-        let opened: Vec<_> = parts.iter().map(|part| self.opened(part)).collect();
-        let from = self.slots.len() - opened.len().min(self.slots.len());
-        // What calls are written in is not shown as it came.
-        let shaped = opened.iter().any(|part| self.shapes(part));
-        let slots = self.slots.get_mut(from..).unwrap_or_default();
-        let mut shown = slots.iter().zip(&opened);
-        if first && !shaped && shown.all(|(slot, part)| slot.passes() || slot.speaks(part)) {
-            self.client.pass(raw, out);
-            for (slot, part) in slots.iter_mut().zip(&opened) {
-                self.client.speaks(slot, part, out);
-                self.client.block(slot, part, &[], out);
-            }
-            return;
-        }
-        slots.iter_mut().for_each(Slot::hide);
-        self.client.hides(first, out);
-    }
-
-    /// Several parts of one event, which stays whole if all of them are shown.
-    fn several(&mut self, parts: &[Part<'_>], raw: &[u8], out: &mut Out) {
-        if self.shaping.is_some() {
-            for part in parts {
-                let alone = self.client.framing.alone(part);
-                self.part(part, &alone, out);
-            }
-            return;
-        }
-        let opened: Vec<_> = parts.iter().map(|part| self.opened(part)).collect();
-        let slots: Vec<_> = opened.iter().map(|part| self.by_key.get(&part.key).copied()).collect();
-        for (part, at) in opened.iter().zip(&slots) {
-            if let Some(slot) = at.and_then(|at| self.slots.get_mut(at)) {
-                self.client.speaks(slot, part, out);
-            }
-        }
-        let whole = slots.iter().all(|at| {
-            let slot = at.and_then(|at| self.slots.get(at));
-            slot.is_some_and(Slot::passes)
-        });
-        for (n, part) in opened.iter().enumerate() {
-            let Some(slot) = slots.get(n).and_then(|at| self.slots.get_mut((*at)?)) else {
-                continue;
-            };
-            let alone = if whole { Vec::new() } else { self.client.framing.alone(part) };
-            self.client.block(slot, part, &alone, out);
-        }
-        if whole {
-            let indexes = slots
-                .iter()
-                .map(|at| at.and_then(|at| self.slots.get(at)).and_then(Slot::index).unwrap_or(0));
-            let placed: Vec<_> =
-                opened.iter().zip(indexes).map(|(part, index)| Placed { part, index }).collect();
-            self.client.write(&placed, raw, out);
         }
     }
 

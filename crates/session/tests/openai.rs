@@ -281,6 +281,54 @@ fn members_of_a_message_survive() {
     assert_eq!((&heard[0]["audio"], &heard[0]["images"]), (&audio(), &images()));
 }
 
+// --- beginnings
+
+/// White space that opens a message is left out before a call; the role that came with it is not.
+#[test]
+fn a_role_outlives_the_white_space_it_came_with() {
+    let call = json!({"tool_calls": [{"index": 0, "id": "call_1", "type": "function",
+        "function": {"name": "grep", "arguments": "{}"}}]});
+    let blank = json!({"role": "assistant", "content": "\n\n"});
+    let said = |stream: &str| -> Vec<(String, String)> {
+        let all = events(stream);
+        let deltas = all.iter().map(|event| &event["choices"][0]["delta"]);
+        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        deltas.map(|delta| (word(&delta["role"]), word(&delta["content"]))).collect()
+    };
+    let role = || ("assistant".to_owned(), String::new());
+    let none = || (String::new(), String::new());
+    let turn = |deltas: &[Value], finish: &str| vec![chunks(deltas, finish)];
+    for piece in [1, 9, 4096] {
+        let called = turn(&[blank.clone(), call.clone()], "tool_calls");
+        let relayed_once = relayed(Api::Chat, 9, &called, true, piece);
+        assert_eq!(said(&relayed_once.got), [role(), none(), none()], "{}", relayed_once.got);
+        // In one chunk with a call.
+        let mut both = call.clone();
+        both["role"] = "assistant".into();
+        both["content"] = "\n".into();
+        let relayed_once = relayed(Api::Chat, 9, &turn(&[both], "tool_calls"), true, piece);
+        let all = said(&relayed_once.got);
+        assert_eq!(all[0], role(), "{}", relayed_once.got);
+        assert!(all[1..].iter().all(|said| *said == none()), "{}", relayed_once.got);
+        // Before an end, and before the answer to a nudge.
+        let cut = relayed(Api::Chat, 9, &turn(&[blank.clone()], "length"), true, piece);
+        assert_eq!(said(&cut.got), [role(), none()], "{}", cut.got);
+        let empty = chunks(&[blank.clone()], "stop");
+        let answer = chunks(&[json!({"role": "assistant", "content": "Here."})], "stop");
+        let nudged = relayed(Api::Chat, 9, &[empty, answer], true, piece);
+        assert_eq!(said(&nudged.got)[0], role(), "{}", nudged.got);
+        assert_eq!(said(&nudged.got)[1].1, "Here.", "{}", nudged.got);
+    }
+    // Text that follows shows it as it came.
+    unchanged(Api::Chat, &chunks(&[blank.clone(), json!({"content": "b"})], "stop"), true);
+    unchanged(
+        Api::Chat,
+        &chunk(&json!({"role": "assistant", "content": "Here."}), Some("stop")),
+        true,
+    );
+    unchanged(Api::Chat, &chunk(&blank, Some("length")), true);
+}
+
 // --- ends
 
 /// A stream that breaks off in an error is the provider's to its last byte, whatever came with its

@@ -1,17 +1,17 @@
 //! The client's side of a relay: which blocks it has, under which index, and how its message ends.
 
+mod settle;
 mod written;
 
-use softland_core::{Admission, Call, Text};
+use softland_core::Text;
 use softland_wire::Tokens;
 use softland_wire::json::Str;
 
 use super::MAX_BLANK;
-use super::tell::{Teller, tell_whole};
+use super::tell::Teller;
 use crate::framing::{Begins, Ending, Framing, More, Part, Placed};
 use crate::out::{Event, Out};
-use crate::reply::{Block, Reply, Seen};
-use crate::tags;
+use crate::reply::{Block, Reply};
 
 /// How much of what was held is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,6 +136,8 @@ pub(super) struct Client {
     /// Whether bytes are wanted, as a stream.
     streams: bool,
     started: bool,
+    /// The event that began the message and holds a part of it, as long as it was not written.
+    owed: Option<Vec<u8>>,
     head: (String, String),
     next_index: u32,
     /// How many numbers of the provider's were left out, as it left them out.
@@ -168,6 +170,7 @@ impl Client {
             framing,
             streams,
             started: false,
+            owed: None,
             head: (String::new(), String::new()),
             next_index: 0,
             gaps: 0,
@@ -273,6 +276,18 @@ impl Client {
     pub(super) fn hides(&mut self, first: bool, out: &mut Out) {
         self.changed = true;
         if first {
+            self.write_head(out);
+        }
+    }
+
+    /// The message began with an event that waits for what is in it.
+    pub(super) fn owe_head(&mut self, raw: &[u8]) {
+        self.owed = self.streams.then(|| raw.to_vec());
+    }
+
+    /// Begins the message, if these are not the bytes that begin it themselves.
+    fn pay_head(&mut self, next: &[u8], out: &mut Out) {
+        if self.owed.take().is_some_and(|head| !next.starts_with(&head)) {
             self.write_head(out);
         }
     }
@@ -402,6 +417,7 @@ impl Client {
     /// A received event; nothing where it is written elsewhere.
     pub(super) fn write(&mut self, parts: &[Placed<'_, '_>], raw: &[u8], out: &mut Out) {
         if self.streams && !raw.is_empty() {
+            self.pay_head(raw, out);
             self.framing.write_event(raw, parts, &mut out.bytes);
         }
     }
@@ -448,65 +464,6 @@ impl Client {
         }
     }
 
-    /// Shows what was held, as far as the verdict says.
-    pub(super) fn settle(
-        &mut self,
-        reply: &Reply,
-        show: Show,
-        admissions: &[Admission],
-        slots: &[Slot],
-        out: &mut Out,
-    ) {
-        if self.head.0.is_empty() {
-            self.head = (reply.id.clone(), reply.model.clone());
-        }
-        // Calls that are written as text are the first ones, and stand in it.
-        let (written, admissions) = admissions.split_at(reply.written().min(admissions.len()));
-        let mut admissions = admissions.iter();
-        for (n, block) in reply.blocks.iter().enumerate() {
-            let admission = matches!(block.seen(), Seen::Call(..)).then(|| admissions.next());
-            let shown = slots.get(n).is_some_and(Slot::is_shown);
-            if shown {
-                self.blocks.push(block.clone());
-                continue;
-            }
-            if !passes(block, show, admission.flatten()) {
-                match block.seen() {
-                    Seen::Text(text) if Text::of(text).is_blank() => self.thinned = true,
-                    _ => self.changed = true,
-                }
-                continue;
-            }
-            self.emit(block, out);
-            if let Some(tagged) = reply.tagged.as_deref()
-                && matches!(block.seen(), Seen::Text(_))
-            {
-                let shows = |place: usize| tags::shows(show, written.get(place));
-                self.tell_segments(tagged, n, shows, out);
-            }
-        }
-    }
-
-    /// A whole block.
-    fn emit(&mut self, block: &Block, out: &mut Out) {
-        let index = self.take_index(0);
-        match block.seen() {
-            Seen::Text(_) => self.visible = true,
-            Seen::Call(Call { server, .. }, _) => self.calls += u32::from(!server),
-            Seen::Thinking { .. } | Seen::Result | Seen::Other => {}
-        }
-        let of_text = matches!(block.seen(), Seen::Text(_));
-        let apart = of_text && self.teller.is_some();
-        if !out.quiet && !apart {
-            let index = self.told(index);
-            tell_whole(index, block, out);
-        }
-        if self.streams {
-            self.framing.write_block(index, block, &mut out.bytes);
-        }
-        self.blocks.push(block.clone());
-    }
-
     /// Ends the client's message after the upstream response of which this is the end.
     pub(super) fn close(
         &mut self,
@@ -521,6 +478,7 @@ impl Client {
         match self.original.take() {
             _ if self.streams && ends_as_it_did && !closing.is_empty() => {
                 self.late.clear();
+                self.pay_head(closing, out);
                 self.framing.write_aside(closing, &mut out.bytes);
                 return;
             }
@@ -548,6 +506,7 @@ impl Client {
             self.started = true;
             self.framing.write_head(&self.head.0, &self.head.1, reply, &mut out.bytes);
         }
+        self.pay_head(&[], out);
     }
 
     /// An answer of softland's, at the end of whatever was shown.
@@ -567,23 +526,5 @@ impl Client {
         self.tell_text(text, out);
         self.tell_end(out);
         self.close(&reply, used.output, &[], &[], out);
-    }
-}
-
-fn passes(block: &Block, show: Show, admission: Option<&Admission>) -> bool {
-    match block.seen() {
-        Seen::Text(text) => show != Show::Nothing && !Text::of(text).is_blank(),
-        _ if block.is_said() => show != Show::Nothing,
-        Seen::Call(..) => match (show, admission) {
-            (Show::All, Some(admission)) => {
-                !matches!(admission, Admission::Refused(_) | Admission::ToolRefused(_))
-            }
-            (Show::All, None) => true,
-            (Show::Landed | Show::Answer, Some(admission)) => *admission == Admission::Answer,
-            (Show::Landed | Show::Answer | Show::Text | Show::Nothing, _) => false,
-        },
-        Seen::Thinking { .. } | Seen::Result | Seen::Other => {
-            matches!(show, Show::All | Show::Landed)
-        }
     }
 }

@@ -1,0 +1,89 @@
+//! What of a response was held and is shown at its verdict.
+
+use softland_core::{Admission, Call, Text};
+
+use super::{Client, Show, Slot};
+use crate::out::Out;
+use crate::relay::tell::tell_whole;
+use crate::reply::{Block, Reply, Seen};
+use crate::tags;
+
+impl Client {
+    /// Shows what was held, as far as the verdict says.
+    pub(in crate::relay) fn settle(
+        &mut self,
+        reply: &Reply,
+        show: Show,
+        admissions: &[Admission],
+        slots: &[Slot],
+        out: &mut Out,
+    ) {
+        if self.head.0.is_empty() {
+            self.head = (reply.id.clone(), reply.model.clone());
+        }
+        // Calls that are written as text are the first ones, and stand in it.
+        let (written, admissions) = admissions.split_at(reply.written().min(admissions.len()));
+        let mut admissions = admissions.iter();
+        for (n, block) in reply.blocks.iter().enumerate() {
+            let admission = matches!(block.seen(), Seen::Call(..)).then(|| admissions.next());
+            let shown = slots.get(n).is_some_and(Slot::is_shown);
+            if shown {
+                self.blocks.push(block.clone());
+                continue;
+            }
+            if !passes(block, show, admission.flatten()) {
+                match block.seen() {
+                    Seen::Text(text) if Text::of(text).is_blank() => self.thinned = true,
+                    _ => self.changed = true,
+                }
+                continue;
+            }
+            self.emit(block, out);
+            if let Some(tagged) = reply.tagged.as_deref()
+                && matches!(block.seen(), Seen::Text(_))
+            {
+                let shows = |place: usize| tags::shows(show, written.get(place));
+                self.tell_segments(tagged, n, shows, out);
+            }
+        }
+    }
+
+    /// A whole block.
+    pub(super) fn emit(&mut self, block: &Block, out: &mut Out) {
+        let index = self.take_index(0);
+        match block.seen() {
+            Seen::Text(_) => self.visible = true,
+            Seen::Call(Call { server, .. }, _) => self.calls += u32::from(!server),
+            Seen::Thinking { .. } | Seen::Result | Seen::Other => {}
+        }
+        let of_text = matches!(block.seen(), Seen::Text(_));
+        let apart = of_text && self.teller.is_some();
+        if !out.quiet && !apart {
+            let index = self.told(index);
+            tell_whole(index, block, out);
+        }
+        if self.streams {
+            self.pay_head(&[], out);
+            self.framing.write_block(index, block, &mut out.bytes);
+        }
+        self.blocks.push(block.clone());
+    }
+}
+
+fn passes(block: &Block, show: Show, admission: Option<&Admission>) -> bool {
+    match block.seen() {
+        Seen::Text(text) => show != Show::Nothing && !Text::of(text).is_blank(),
+        _ if block.is_said() => show != Show::Nothing,
+        Seen::Call(..) => match (show, admission) {
+            (Show::All, Some(admission)) => {
+                !matches!(admission, Admission::Refused(_) | Admission::ToolRefused(_))
+            }
+            (Show::All, None) => true,
+            (Show::Landed | Show::Answer, Some(admission)) => *admission == Admission::Answer,
+            (Show::Landed | Show::Answer | Show::Text | Show::Nothing, _) => false,
+        },
+        Seen::Thinking { .. } | Seen::Result | Seen::Other => {
+            matches!(show, Show::All | Show::Landed)
+        }
+    }
+}
