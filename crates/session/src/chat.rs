@@ -9,7 +9,8 @@ use softland_core::{Call, Stop, Text};
 use softland_wire::Tokens;
 use softland_wire::chat::respond::{self, Head, Place, Rewrite};
 use softland_wire::chat::{
-    Assembler, CallDelta, Chunk, End as WireEnd, Event, Finish, Finished, Message, Usage,
+    Assembler, CallDelta, Chunk, End as WireEnd, Event, Finish, Finished, Message, Piece, Usage,
+    pieces,
 };
 use softland_wire::sse::Decoder;
 
@@ -141,13 +142,18 @@ impl Chat {
             let more = thought.map_or(More::Nothing, More::Thinking);
             parts.push(part(REASONING, Begins::Thinking, more));
         }
+        for piece in delta.parts.map(pieces).unwrap_or_default() {
+            parts.push(match piece {
+                Piece::Thinking(text) => part(REASONING, Begins::Thinking, More::Thinking(text)),
+                Piece::Text(text) if !text.is_empty() => part(TEXT, Begins::Text, More::Text(text)),
+                Piece::Text(_) => continue,
+                Piece::Other(_) => part(TEXT, Begins::Other, More::Nothing),
+            });
+        }
         for (key, text) in [(TEXT, delta.content), (REFUSAL, delta.refusal)] {
             if let Some(text) = text.filter(|text| !text.is_empty()) {
                 parts.push(part(key, Begins::Text, More::Text(text)));
             }
-        }
-        if delta.parts.is_some() {
-            parts.push(part(TEXT, Begins::Other, More::Nothing));
         }
         for (piece, place) in delta.tool_calls.iter().zip(self.placer.placed()) {
             let Some(place) = place.and_then(|place| u32::try_from(place).ok()) else { continue };

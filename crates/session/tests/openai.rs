@@ -329,6 +329,37 @@ fn a_role_outlives_the_white_space_it_came_with() {
     unchanged(Api::Chat, &chunk(&blank, Some("length")), true);
 }
 
+// --- dialects
+
+/// Mistral thinks in parts of its content.
+#[test]
+fn thinking_in_parts_passes_once() {
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let think = |texts: &[&str]| {
+        let texts: Vec<_> = texts.iter().map(|more| text(more)).collect();
+        json!({"type": "thinking", "thinking": texts})
+    };
+    let opened = json!({"role": "assistant", "content": ""});
+    let stream = [
+        opened.clone(),
+        json!({"content": [think(&["h"])]}),
+        json!({"content": [think(&["m", "m"])]}),
+        json!({"content": "hello"}),
+        json!({"content": [text(" there")]}),
+    ];
+    let done = unchanged(Api::Chat, &chunks(&stream, "stop"), true);
+    assert_eq!(done.answer.unwrap(), "hello there");
+    let whole = json!({"role": "assistant", "content": [think(&["hm"]), text("hello")]});
+    unchanged(Api::Chat, &completion(&whole, "stop"), false);
+    // Both in one chunk, and thinking alone, which is no answer.
+    let both = json!({"content": [think(&["hm"]), text("hello")]});
+    unchanged(Api::Chat, &chunks(&[opened.clone(), both], "stop"), true);
+    let alone = chunks(&[opened, json!({"content": [think(&["hm"])]})], "stop");
+    let said = chunks(&[json!({"content": "Here."})], "stop");
+    let relayed = relayed(Api::Chat, 9, &[alone, said], true, 64);
+    assert_eq!((relayed.bodies.len(), relayed.got.matches("hm").count()), (2, 1));
+}
+
 // --- ends
 
 /// A stream that breaks off in an error is the provider's to its last byte, whatever came with its

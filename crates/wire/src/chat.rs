@@ -18,7 +18,8 @@ pub use crate::{blame::Blame, bound::AssembleError};
 pub use chunk::{CallDelta, Choice, Chunk, Delta, Event, StreamError};
 pub use error::{ApiError, ErrorKind};
 pub use message::{
-    Assembler, Call, CallKind, End, Extra, Finish, Finished, Message, MessageError, Part,
+    Assembler, Call, CallKind, End, Extra, Finish, Finished, Message, MessageError, Part, Piece,
+    pieces,
 };
 pub use request::{
     Asked, Choice as ToolChoiceKind, Content, MaxTokens, Member, Message as RequestMessage,

@@ -18,7 +18,7 @@ use std::{collections::BTreeMap, fmt};
 
 pub use assemble::{Assembler, End, Finished};
 pub use call::{Call, CallKind};
-pub use parts::Part;
+pub use parts::{Part, Piece, pieces};
 
 use super::{
     chunk::{Chunk, Event},

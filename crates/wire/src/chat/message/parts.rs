@@ -34,17 +34,38 @@ fn write_text(out: &mut Vec<u8>, text: &str) {
     out.push(b'}');
 }
 
+/// A piece of content in parts, as it stands in the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// The text of a `text` part.
+    Text(Str<'a>),
+    /// A text of a `thinking` part, which may hold several.
+    Thinking(Str<'a>),
+    /// Any other part: a JSON object as received.
+    Other(&'a str),
+}
+
 /// Reads a list of parts that was scanned before.
-pub(super) fn read(list: &str) -> Vec<Part> {
-    let mut parts = Vec::new();
+#[must_use]
+pub fn pieces(list: &str) -> Vec<Piece<'_>> {
+    let mut pieces = Vec::new();
     // There is no error to report.
     let _ = Cursor::new(list).elements(|cursor| {
         if cursor.peek()? == Kind::Object {
-            parts.push(part(cursor)?);
+            add(&mut pieces, cursor)?;
         }
         Ok::<_, Error>(())
     });
-    parts
+    pieces
+}
+
+/// The same as parts of a message.
+pub(super) fn read(list: &str) -> impl Iterator<Item = Part> {
+    pieces(list).into_iter().map(|piece| match piece {
+        Piece::Text(text) => Part::Text(text.unescape().into_owned()),
+        Piece::Thinking(text) => Part::Thinking(text.unescape().into_owned()),
+        Piece::Other(raw) => Part::Other(raw.to_owned()),
+    })
 }
 
 /// Adds a part behind those there are: text to text, thinking to thinking.
@@ -56,7 +77,7 @@ pub(super) fn push(parts: &mut Vec<Part>, part: Part) {
     }
 }
 
-fn part(cursor: &mut Cursor<'_>) -> Result<Part, Error> {
+fn add<'a>(pieces: &mut Vec<Piece<'a>>, cursor: &mut Cursor<'a>) -> Result<(), Error> {
     let (mut kind, mut said, mut thought) = (Str::default(), None, None);
     let whole = cursor.text();
     let span = cursor.members(|cursor, member| {
@@ -68,21 +89,20 @@ fn part(cursor: &mut Cursor<'_>) -> Result<Part, Error> {
         }
         Ok::<_, Error>(())
     })?;
-    Ok(match (&*kind.unescape(), said, thought) {
-        ("text", Some(text), _) => Part::Text(text.unescape().into_owned()),
-        ("thinking", _, Some(text)) => Part::Thinking(text),
-        _ => Part::Other(span.of(whole).to_owned()),
-    })
+    match (&*kind.unescape(), said, thought) {
+        ("text", Some(text), _) => pieces.push(Piece::Text(text)),
+        ("thinking", _, Some(texts)) => pieces.extend(texts.into_iter().map(Piece::Thinking)),
+        _ => pieces.push(Piece::Other(span.of(whole))),
+    }
+    Ok(())
 }
 
-/// The text of a `thinking` member: a string, or a list of text parts.
-fn thinking(cursor: &mut Cursor<'_>) -> Result<String, Error> {
-    let mut out = String::new();
+/// The texts of a `thinking` member: a string, or a list of text parts.
+fn thinking<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Str<'a>>, Error> {
+    let mut texts = Vec::new();
     if cursor.peek()? != Kind::Array {
-        if let Some((text, _)) = cursor.string_or_skip()? {
-            text.push_to(&mut out);
-        }
-        return Ok(out);
+        texts.extend(cursor.string_or_skip()?.map(|(text, _)| text));
+        return Ok(texts);
     }
     cursor.elements(|cursor| {
         if cursor.peek()? == Kind::Object {
@@ -90,12 +110,12 @@ fn thinking(cursor: &mut Cursor<'_>) -> Result<String, Error> {
                 if let ("text", Some((text, _))) =
                     (&*member.key.unescape(), cursor.string_or_skip()?)
                 {
-                    text.push_to(&mut out);
+                    texts.push(text);
                 }
                 Ok::<_, Error>(())
             })?;
         }
         Ok::<_, Error>(())
     })?;
-    Ok(out)
+    Ok(texts)
 }
