@@ -221,6 +221,14 @@ pub(crate) trait Framing: std::fmt::Debug + Send + Sync {
         true
     }
 
+    /// Whether thinking may go back only with what followed it.
+    fn ties_thinking(&self) -> bool {
+        false
+    }
+
+    /// A block of a response that has ended is shown as it came, under this index.
+    fn shown_late(&mut self, _: u32, _: &Block) {}
+
     /// Whether the keys of blocks are numbers that the client sees.
     fn numbers_blocks(&self) -> bool {
         true

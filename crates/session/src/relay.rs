@@ -8,6 +8,7 @@ mod several;
 mod shape;
 mod show;
 mod tell;
+mod wait;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -320,6 +321,9 @@ impl Relay {
 
     fn part(&mut self, part: &Part<'_>, raw: &[u8], out: &mut Out) {
         let part = self.opened(part);
+        if part.begins.is_some() {
+            self.release(out);
+        }
         if self.shapes(&part) {
             return self.shaped(&part, raw, false, out);
         }
@@ -363,6 +367,7 @@ impl Relay {
             Begins::Text => Slot::blank_text(),
             Begins::Call { id, name, server } => self.open_call(id, name, server),
             Begins::Thinking | Begins::Other if self.is_gated() => Slot::hidden(),
+            Begins::Thinking if self.waits() => Slot::waiting(),
             Begins::Thinking | Begins::Other => Slot::shown(),
         }
     }
@@ -382,15 +387,16 @@ impl Relay {
     /// Whether the newest call passes, as far as the calls so far decide it. Later calls can only
     /// take from `batch = "none"`, whose calls all wait ([`Mode::Live`] without calls).
     fn last_passes(&self) -> bool {
-        let calls: Vec<_> = self
-            .names
-            .iter()
-            .map(|(_, name, server)| Call { id: "", name, input: "{}", server: *server })
-            .collect();
-        let admissions = self.run.admit(&calls);
+        let admissions = self.run.admit(&self.calls());
         admissions.last().is_none_or(|admission| {
             matches!(admission, Admission::Run | Admission::Answer | Admission::Server)
         })
+    }
+
+    /// The calls of the response under way, so far.
+    fn calls(&self) -> Vec<Call<'_>> {
+        let names = self.names.iter();
+        names.map(|(_, name, server)| Call { id: "", name, input: "{}", server: *server }).collect()
     }
 
     /// The id a call is shown under: its own, unless the engine has met it before or there is none.
@@ -457,7 +463,13 @@ impl Relay {
         out: &mut Out,
     ) {
         let shaped = self.settle_shaped(reply, show, admissions, out);
-        self.client.settle(shaped.as_ref().unwrap_or(reply), show, admissions, &self.slots, out);
+        self.client.settle(
+            shaped.as_ref().unwrap_or(reply),
+            show,
+            admissions,
+            &mut self.slots,
+            out,
+        );
     }
 
     /// Ends the client's message after the response of which this is the end.

@@ -294,6 +294,18 @@ impl Framing for Responses {
         true
     }
 
+    fn ties_thinking(&self) -> bool {
+        true
+    }
+
+    fn shown_late(&mut self, index: u32, block: &Block) {
+        let Block::Responses(block) = block else { return };
+        if matches!(block.item.kind, OutputKind::Reasoning { .. }) {
+            self.reasoning.insert(block.item.id.clone());
+        }
+        self.items.insert(index, block.item.raw.clone());
+    }
+
     fn write_head(&mut self, id: &str, model: &str, reply: &Reply, out: &mut Vec<u8>) {
         let created_at = match &reply.rest {
             Rest::Responses(response) => response.created_at.unwrap_or(0),

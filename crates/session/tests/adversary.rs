@@ -91,6 +91,7 @@ regressions! {
     answer_tool_behind_a_nudge,
     batch_none_behind_a_nudge,
     blank_text_of_a_claude,
+    call_between_reasoning_and_its_text,
     call_shown_before_a_nudged_request_is_cut,
     chunks_behind_a_nudge_that_leads_to_calls,
     cut_answer_tool_behind_a_nudge,

@@ -360,6 +360,64 @@ fn thinking_in_parts_passes_once() {
     assert_eq!((relayed.bodies.len(), relayed.got.matches("hm").count()), (2, 1));
 }
 
+// --- reasoning
+
+fn thinks(n: u32) -> Value {
+    json!({"type": "reasoning", "id": format!("rs_{n}"), "encrypted_content": "E",
+        "summary": [{"type": "summary_text", "text": format!("So {n}.")}]})
+}
+
+fn calls(n: u32) -> Value {
+    json!({"type": "function_call", "id": format!("fc_{n}"), "call_id": format!("call_{n}"),
+        "name": "grep", "arguments": "{}", "status": "completed"})
+}
+
+/// What the client has at the end, and the types and items of the events before it.
+fn output(got: &str, streams: bool) -> Vec<Value> {
+    if !streams {
+        let whole: Value = serde_json::from_str(got).unwrap();
+        return whole["output"].as_array().unwrap().clone();
+    }
+    let all = events(got);
+    for (n, event) in all.iter().enumerate() {
+        assert_eq!(event["sequence_number"], n, "{got}");
+    }
+    let done = all.iter().filter(|event| event["type"] == "response.output_item.done");
+    let done: Vec<_> = done.map(|event| event["item"].clone()).collect();
+    let output = all.last().unwrap()["response"]["output"].as_array().unwrap().clone();
+    assert_eq!(output, done, "{got}");
+    output
+}
+
+/// Reasoning goes back with what followed it: where that is taken out of a batch, it is, too.
+#[test]
+fn reasoning_goes_with_the_call_behind_it() {
+    let turn = [thinks(0), calls(1), thinks(2), calls(3), thinks(4), calls(5)];
+    for streams in [false, true] {
+        for (limit, kept) in [(1, 2), (2, 4), (3, 6), (9, 6)] {
+            for piece in [1, 9, 4096] {
+                let once = [response(&turn, streams)];
+                let relayed = relayed(Api::Responses, limit, &once, streams, piece);
+                assert_eq!(output(&relayed.got, streams), turn[..kept], "limit {limit}");
+                assert!(!relayed.got.contains(&format!("So {kept}.")), "{}", relayed.got);
+                if kept == turn.len() {
+                    assert_eq!(relayed.got, once[0]);
+                }
+            }
+        }
+        // A text behind it is its following item as well, and reasoning at the end has none.
+        let turn = [thinks(0), calls(1), thinks(2), says("Look."), calls(3), thinks(4)];
+        let relayed = relayed(Api::Responses, 1, &[response(&turn, streams)], streams, 64);
+        let kept = [0, 1, 2, 3, 5].map(|n| turn[n].clone());
+        assert_eq!(output(&relayed.got, streams), kept, "{}", relayed.got);
+        // Whatever of a thought passes, it passes before that.
+        let turn = [thinks(0), calls(1), thinks(2), calls(3), says("Look.")];
+        let relayed = self::relayed(Api::Responses, 1, &[response(&turn, streams)], streams, 64);
+        let kept = [0, 1, 2, 4].map(|n| turn[n].clone());
+        assert_eq!(output(&relayed.got, streams), kept, "{}", relayed.got);
+    }
+}
+
 // --- ends
 
 /// A stream that breaks off in an error is the provider's to its last byte, whatever came with its

@@ -55,6 +55,20 @@ impl Run {
         admissions
     }
 
+    /// Whether one more call behind these is admitted, whatever its tool.
+    #[must_use]
+    pub fn admits_more(&self, calls: &[Call<'_>]) -> bool {
+        let limited = self.policy().tool_limits.keys().map(|name| &**name);
+        limited.chain([""]).all(|name| {
+            let one = Call { id: "", name, input: "{}", server: false };
+            let admissions = self.admit(&[calls, &[one]].concat());
+            let passes = |admission: &Admission| {
+                !matches!(admission, Admission::Refused(_) | Admission::ToolRefused(_))
+            };
+            admissions.last().is_none_or(passes)
+        })
+    }
+
     /// A call by itself: is it the answer, is its tool or the run at a limit?
     fn alone<'c>(&self, call: &Call<'c>, by_tool: &mut BTreeMap<&'c str, u64>) -> Admission {
         if is_answer_tool(call.name, self.answer_tool()) {

@@ -9,6 +9,7 @@ use softland_wire::json::Str;
 
 use super::MAX_BLANK;
 use super::tell::Teller;
+use super::wait::Waiting;
 use crate::framing::{Begins, Ending, Framing, More, Part, Placed};
 use crate::out::{Event, Out};
 use crate::reply::{Block, Reply};
@@ -43,6 +44,8 @@ enum State {
     /// Text that is blank so far: its frames, with a ping that came between them, and its
     /// characters.
     Blank { frames: Vec<(u32, Vec<u8>)>, ping: Option<(usize, Vec<u8>)>, text: String },
+    /// Thinking that waits for what follows it.
+    Waiting(Vec<Waiting>),
     /// To be shown from its first event on.
     Fresh,
     /// Shown, under this index.
@@ -68,6 +71,31 @@ impl Slot {
     /// Not shown before the verdict.
     pub(super) fn hidden() -> Self {
         Self { state: State::Hidden, call: None, text: false, gap: 0 }
+    }
+
+    /// To be shown with what follows it.
+    pub(super) fn waiting() -> Self {
+        Self { state: State::Waiting(Vec::new()), ..Self::shown() }
+    }
+
+    pub(super) fn is_hidden(&self) -> bool {
+        matches!(self.state, State::Hidden)
+    }
+
+    pub(super) fn waits(&self) -> bool {
+        matches!(self.state, State::Waiting(_))
+    }
+
+    /// What waited, which is shown now.
+    pub(super) fn take_waiting(&mut self) -> Vec<Waiting> {
+        match &mut self.state {
+            State::Waiting(events) => {
+                let events = std::mem::take(events);
+                self.state = State::Fresh;
+                events
+            }
+            _ => Vec::new(),
+        }
     }
 
     pub(super) fn is_text(&self) -> bool {
@@ -108,7 +136,7 @@ impl Slot {
         self.state = State::Hidden;
     }
 
-    fn is_shown(&self) -> bool {
+    pub(super) fn is_shown(&self) -> bool {
         matches!(self.state, State::Shown(_))
     }
 
@@ -121,7 +149,7 @@ impl Slot {
     pub(super) fn index(&self) -> Option<u32> {
         match self.state {
             State::Shown(index) => Some(index),
-            State::Blank { .. } | State::Fresh | State::Hidden => None,
+            State::Blank { .. } | State::Waiting(_) | State::Fresh | State::Hidden => None,
         }
     }
 }
@@ -329,6 +357,7 @@ impl Client {
     pub(super) fn block(&mut self, slot: &mut Slot, part: &Part<'_>, raw: &[u8], out: &mut Out) {
         match &mut slot.state {
             State::Hidden => self.changed = true,
+            State::Waiting(events) => events.push(Waiting::new(part, raw)),
             State::Shown(index) => {
                 let index = *index;
                 self.write(&[Placed { part, index }], raw, out);

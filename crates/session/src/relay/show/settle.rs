@@ -5,6 +5,7 @@ use softland_core::{Admission, Call, Text};
 use super::{Client, Show, Slot};
 use crate::out::Out;
 use crate::relay::tell::tell_whole;
+use crate::relay::wait::is_orphan;
 use crate::reply::{Block, Reply, Seen};
 use crate::tags;
 
@@ -15,7 +16,7 @@ impl Client {
         reply: &Reply,
         show: Show,
         admissions: &[Admission],
-        slots: &[Slot],
+        slots: &mut [Slot],
         out: &mut Out,
     ) {
         if self.head.0.is_empty() {
@@ -23,19 +24,24 @@ impl Client {
         }
         // Calls that are written as text are the first ones, and stand in it.
         let (written, admissions) = admissions.split_at(reply.written().min(admissions.len()));
-        let mut admissions = admissions.iter();
+        let shows = self.shows(&reply.blocks, show, admissions, slots);
         for (n, block) in reply.blocks.iter().enumerate() {
-            let admission = matches!(block.seen(), Seen::Call(..)).then(|| admissions.next());
-            let shown = slots.get(n).is_some_and(Slot::is_shown);
-            if shown {
+            if slots.get(n).is_some_and(Slot::is_shown) {
                 self.blocks.push(block.clone());
                 continue;
             }
-            if !passes(block, show, admission.flatten()) {
+            if shows.get(n) != Some(&true) {
                 match block.seen() {
                     Seen::Text(text) if Text::of(text).is_blank() => self.thinned = true,
                     _ => self.changed = true,
                 }
+                continue;
+            }
+            if let Some(slot) = slots.get_mut(n).filter(|slot| slot.waits()) {
+                self.release(slot, out);
+                let index = slot.index().unwrap_or_default();
+                self.framing.shown_late(index, block);
+                self.blocks.push(block.clone());
                 continue;
             }
             self.emit(block, out);
@@ -46,6 +52,31 @@ impl Client {
                 self.tell_segments(tagged, n, shows, out);
             }
         }
+    }
+
+    /// Which blocks the client has, or gets now.
+    fn shows(
+        &self,
+        blocks: &[Block],
+        show: Show,
+        admissions: &[Admission],
+        slots: &[Slot],
+    ) -> Vec<bool> {
+        let mut admissions = admissions.iter();
+        let each = blocks.iter().enumerate().map(|(n, block)| {
+            let admission = matches!(block.seen(), Seen::Call(..)).then(|| admissions.next());
+            slots.get(n).is_some_and(Slot::is_shown) || passes(block, show, admission.flatten())
+        });
+        let mut shows: Vec<bool> = each.collect();
+        if self.framing.ties_thinking() {
+            for (n, block) in blocks.iter().enumerate() {
+                let orphan = block.is_thinking() && is_orphan(blocks, &shows, n);
+                if let Some(shows) = shows.get_mut(n).filter(|_| orphan) {
+                    *shows = false;
+                }
+            }
+        }
+        shows
     }
 
     /// A whole block.
