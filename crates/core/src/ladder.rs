@@ -37,6 +37,8 @@ pub struct Setting {
     pub client_forces: bool,
     /// The API accepts `tool_choice: none`.
     pub may_none: bool,
+    /// The request declares tools: without any, `none` changes nothing in it.
+    pub declares: bool,
     /// Turns refused by tools' own limits before this request.
     pub refusals_before: u64,
     /// Whether an empty turn is one: in a gateway only where there are tools or results.
@@ -311,7 +313,9 @@ impl Ladder {
         if tool {
             return self.take(Rung::Respond, tail);
         }
-        if setting.may_none && !setting.client_forces {
+        // A request that brought nothing is not sent once more as it is.
+        let same = self.rung.is_some() && tail == Tail::Keep && !setting.declares;
+        if setting.may_none && !setting.client_forces && !same {
             return self.take(Rung::None, tail);
         }
         match self.landing.clone() {

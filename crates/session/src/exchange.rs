@@ -24,7 +24,7 @@ use softland_core::{
     Admission, Because, Class, Digest, Ended, Facts, Failure, Here, Ladder, Next, Outcome, Pinned,
     Reason, Role, Run, Rung, Signal, SignalKind, Tail, Text, Transcript, classify, looks_trivial,
 };
-use softland_wire::request::{BlockKind, Content, Request, RequestError, Role as RequestRole};
+use softland_wire::request::{Request, RequestError, Role as RequestRole};
 use softland_wire::{Api, Splice, Tokens};
 
 use crate::anthropic::history::Fold;
@@ -190,7 +190,7 @@ impl Exchange {
         // A history without a user message has no run: it is passed on as it is.
         let (key, run, records) = transcript.into_parts();
         let run = run.unwrap_or_else(|| Run::unlimited(fallback, role));
-        let ids = if role == Role::Engine { call_ids(request) } else { BTreeSet::new() };
+        let ids = if role == Role::Engine { plan::call_ids(request) } else { BTreeSet::new() };
         let answer_tool = run.answer_tool().map(str::to_owned);
         let mut setting = plan::setting(
             request,
@@ -540,18 +540,4 @@ impl Exchange {
         }
         done::finish(self, end, class, out)
     }
-}
-
-/// Every call id of a history.
-fn call_ids(request: &Request<'_>) -> BTreeSet<String> {
-    let mut ids = BTreeSet::new();
-    for message in &request.messages.list {
-        let Content::Blocks { blocks, .. } = &message.content else { continue };
-        for block in blocks {
-            if let BlockKind::ToolUse { id, .. } = &block.kind {
-                ids.insert(id.unescape().into_owned());
-            }
-        }
-    }
-    ids
 }

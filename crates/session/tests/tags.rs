@@ -12,8 +12,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use softland_core::policy::{Batch, Mode, Policy};
-use softland_core::{Outcome, Role};
+use softland_core::policy::{Batch, Landing, Mode, Policy};
+use softland_core::{Outcome, Role, Rung};
 use softland_session::wire::Api;
 use softland_session::wire::tags::{PartialBlocks, Piece, Shape, Shaper, StopAfter, Tags};
 use softland_session::{Context, Done, Event, Exchange, Intervention, Out, ShapeNote, Step};

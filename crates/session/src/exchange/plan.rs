@@ -1,5 +1,7 @@
 //! What a request allows, and the body that goes upstream.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use softland_core::models::capability::{Capability, Thinking};
 use softland_core::policy::Batch;
@@ -58,6 +60,7 @@ pub(super) fn setting(
         wants_tool: policy.answer_tool.is_some() || forces,
         client_forces: forces,
         may_none: capability.none,
+        declares: declares(request),
         refusals_before: used_refusals(run) + facts.tool_refusals,
         repairs: role == Role::Engine
             || has_tools(request)
@@ -70,9 +73,26 @@ fn used_refusals(run: &Run) -> u64 {
     run.used().refused_tool.as_ref().map_or(0, |(_, refusals)| *refusals)
 }
 
+/// Every call id of a history.
+pub(super) fn call_ids(request: &Request<'_>) -> BTreeSet<String> {
+    let mut ids = BTreeSet::new();
+    for message in &request.messages.list {
+        let Content::Blocks { blocks, .. } = &message.content else { continue };
+        for block in blocks {
+            if let BlockKind::ToolUse { id, .. } = &block.kind {
+                ids.insert(id.unescape().into_owned());
+            }
+        }
+    }
+    ids
+}
+
+fn declares(request: &Request<'_>) -> bool {
+    request.tools.as_ref().is_some_and(|tools| !tools.list.is_empty())
+}
+
 fn has_tools(request: &Request<'_>) -> bool {
-    let declared = request.tools.as_ref().is_some_and(|tools| !tools.list.is_empty());
-    declared
+    declares(request)
         || request.messages.list.iter().any(|message| match &message.content {
             Content::Text(..) => false,
             Content::Blocks { blocks, .. } => {
@@ -143,9 +163,8 @@ pub(super) fn upstream(exchange: &Exchange) -> Bytes {
     };
     let mut splice = exchange.lines.clone();
     splice.append_messages(&request, &exchange.tail);
-    let has_tools = request.tools.as_ref().is_some_and(|tools| !tools.list.is_empty());
     match (rung, &exchange.answer_tool) {
-        (Some(Rung::None), _) if has_tools => {
+        (Some(Rung::None), _) if declares(&request) => {
             splice.set_tool_choice(&request, none_of(exchange.api));
         }
         (Some(Rung::Respond), Some(tool)) => {

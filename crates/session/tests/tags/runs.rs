@@ -74,6 +74,33 @@ fn at_the_limit_the_ask_stands_in_the_message_and_a_block_is_refused_unseen() {
     }
 }
 
+/// Without declared tools `none` changes nothing: a request that brought nothing is not paid for
+/// once more.
+#[test]
+fn no_request_is_sent_twice() {
+    for api in APIS {
+        let history = [("user", "What?"), ("assistant", &*block("a")), ("user", "found it")];
+        let (mut exchange, first) =
+            begin(request(api, true, &history), context(api, limited(1), Some(on())));
+        let mut sent = vec![first];
+        let mut out = Out::default();
+        let done = loop {
+            exchange.push(&stream(api, &[&block("b")], Ends::Natural), &mut out).unwrap();
+            exchange.finish(&mut out).unwrap();
+            match exchange.step() {
+                Step::Send(body) => sent.push(body.to_vec()),
+                Step::Done(done) => break done,
+            }
+        };
+        assert_eq!((sent.len(), done.local), (2, true), "{api:?}");
+        assert_ne!(sent[0], sent[1], "{api:?}");
+        // It may be the first request of a landing all the same.
+        let policy = Policy { landing: Landing::None, ..limited(1) };
+        let (exchange, _) = begin(request(api, true, &history), context(api, policy, Some(on())));
+        assert_eq!(exchange.rung(), Some(Rung::None), "{api:?}");
+    }
+}
+
 #[test]
 fn of_a_batch_only_what_fits_reaches_the_client() {
     let three = format!("I look. {}\nand {}\nand {}\ntail", block("a"), block("b"), block("c"));
