@@ -163,6 +163,12 @@ impl Ladder {
         self.tool_refused.as_ref()
     }
 
+    /// An empty turn is one from now on, whatever the request holds: it was softland that left
+    /// nothing of it.
+    pub fn repair(&mut self) {
+        self.setting.repairs = true;
+    }
+
     /// Continuations so far.
     #[must_use]
     pub fn continuations(&self) -> u64 {

@@ -440,6 +440,10 @@ impl Exchange {
             let turn = self.run.used().turns + 1;
             out.events.push(Event::Signal(Signal::of_turn(SignalKind::Echo, turn, None)));
         }
+        let dropped = reply.tagged.as_ref().is_some_and(|tagged| tagged.trimmed > 0);
+        if dropped && self.here.is_some() {
+            self.ladder.repair();
+        }
         let next = match self.ladder.answered(class, because.as_ref(), text) {
             Next::Send { tail: Tail::Nudge(because), .. } if self.is_bare_again(&reply) => {
                 self.ladder.unanswered(&because)

@@ -101,6 +101,42 @@ fn no_request_is_sent_twice() {
     }
 }
 
+/// A turn of which the shape leaves nothing is repaired, not passed on as an empty answer.
+#[test]
+fn b59_a_broken_block_alone_is_no_empty_answer() {
+    let shape = Shape { partial: PartialBlocks::Drop, ..on() };
+    for api in APIS {
+        for streams in [true, false] {
+            // Nothing in the request says that it is about calls.
+            let chat = String::from_utf8(request(api, streams, ASKED)).unwrap();
+            let chat = chat.replace("use_tool", "words").into_bytes();
+            let (mut exchange, _) =
+                begin(chat.clone(), context(api, Policy::default(), Some(shape.clone())));
+            let mut out = Out::default();
+            let say = |exchange: &mut Exchange, text: &str, out: &mut Out| {
+                if streams {
+                    exchange.push(&stream(api, &[text], Ends::Natural), out).unwrap();
+                    exchange.finish(out).unwrap();
+                } else {
+                    exchange.whole(&whole(api, text, Ends::Natural), out).unwrap();
+                }
+            };
+            say(&mut exchange, "<use_tool>{\"name\"", &mut out);
+            let Step::Send(again) = exchange.step() else { panic!("{api:?}: it is asked again") };
+            assert!(last_text(api, &again).contains("Please continue."), "{api:?}");
+            say(&mut exchange, "Here it is.", &mut out);
+            let Step::Done(done) = exchange.step() else { panic!("it has answered") };
+            assert_eq!(done.answer.as_deref(), Some("Here it is."), "{api:?}");
+            assert_eq!(read(api, streams, &out.bytes).text, "Here it is.", "{api:?} {streams}");
+            // An empty turn that the shape did not empty is a chat's own affair, as ever.
+            let (mut exchange, _) =
+                begin(chat.clone(), context(api, Policy::default(), Some(shape.clone())));
+            say(&mut exchange, "", &mut out);
+            assert!(matches!(exchange.step(), Step::Done(_)), "{api:?}");
+        }
+    }
+}
+
 #[test]
 fn of_a_batch_only_what_fits_reaches_the_client() {
     let three = format!("I look. {}\nand {}\nand {}\ntail", block("a"), block("b"), block("c"));
