@@ -4,7 +4,6 @@
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
-    clippy::disallowed_methods,
     reason = "in a test, a failed step is a failed test; a recording is read at run time"
 )]
 
@@ -45,7 +44,7 @@ fn relayed(api: Api, limit: u64, responses: &[String], streams: bool, piece: usi
                 return Relayed { got, bodies, done: *done };
             }
         }
-        let response = responses.get(bodies.len() - 1).or(responses.last()).unwrap();
+        let response = responses.get(bodies.len() - 1).or_else(|| responses.last()).unwrap();
         if !streams {
             exchange.whole(response.as_bytes(), &mut out).unwrap();
             continue;
@@ -200,7 +199,10 @@ fn an_item_that_gives_nothing_is_none() {
         json!({"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "x", "tools": []});
     for item in [search, failed, listed] {
         for streams in [false, true] {
-            let items = [response(&[item.clone()], streams), response(&[says("Here.")], streams)];
+            let items = [
+                response(std::slice::from_ref(&item), streams),
+                response(&[says("Here.")], streams),
+            ];
             let relayed = relayed(Api::Responses, 9, &items, streams, 64);
             assert_eq!(relayed.bodies.len(), 2, "{item}");
             assert!(relayed.got.contains("Here."), "{}", relayed.got);
@@ -311,9 +313,9 @@ fn a_role_outlives_the_white_space_it_came_with() {
         assert_eq!(all[0], role(), "{}", relayed_once.got);
         assert!(all[1..].iter().all(|said| *said == none()), "{}", relayed_once.got);
         // Before an end, and before the answer to a nudge.
-        let cut = relayed(Api::Chat, 9, &turn(&[blank.clone()], "length"), true, piece);
+        let cut = relayed(Api::Chat, 9, &turn(std::slice::from_ref(&blank), "length"), true, piece);
         assert_eq!(said(&cut.got), [role(), none()], "{}", cut.got);
-        let empty = chunks(&[blank.clone()], "stop");
+        let empty = chunks(std::slice::from_ref(&blank), "stop");
         let answer = chunks(&[json!({"role": "assistant", "content": "Here."})], "stop");
         let nudged = relayed(Api::Chat, 9, &[empty, answer], true, piece);
         assert_eq!(said(&nudged.got)[0], role(), "{}", nudged.got);
