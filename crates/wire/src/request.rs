@@ -77,7 +77,7 @@ pub struct Request<'a> {
     /// of the Responses API, which is on where it is absent.
     pub stored: bool,
     /// The member by which it asks for what is no single answer to this request: a `background`
-    /// response, more choices than one (`n`).
+    /// response, more choices than one (`n`), calls in the deprecated form (`functions`).
     pub apart: Option<&'static str>,
     /// `messages`
     pub messages: Messages<'a>,

@@ -9,7 +9,7 @@ use crate::{
     Api,
     chat::{
         self, Asked, Content as Said, PartKind, RequestMessage as Sent, RequestPart as SaidPart,
-        Role as Who, ToolChoiceKind as Choice, ToolKind,
+        Role as Who, ToolCallKind, ToolChoiceKind as Choice, ToolKind,
     },
     json::{Span, Str},
 };
@@ -20,6 +20,7 @@ pub(super) fn scan(body: &[u8]) -> Result<Request<'_>, RequestError> {
 }
 
 fn view(request: chat::Request<'_>) -> Request<'_> {
+    let apart = apart(&request);
     let max = request.max_completion_tokens.or(request.max_tokens);
     let mut list = Vec::with_capacity(request.messages.list.len());
     for message in &request.messages.list {
@@ -48,9 +49,23 @@ fn view(request: chat::Request<'_>) -> Request<'_> {
         previous: None,
         elsewhere: false,
         stored: false,
-        apart: request.n.filter(|n| *n > 1).map(|_| "n"),
+        apart,
         messages: Messages { span: request.messages.span, string: false, list },
     }
+}
+
+/// Several choices are no single answer. Calls in the deprecated form have no ids, and another kind
+/// of message answers them: no line and no refusal is written for them.
+fn apart(request: &chat::Request<'_>) -> Option<&'static str> {
+    if request.n.is_some_and(|n| n > 1) {
+        return Some("n");
+    }
+    let legacy = |message: &Sent<'_>| {
+        let mut calls = message.tool_calls.iter();
+        message.role == Who::Function || calls.any(|call| call.kind == ToolCallKind::Legacy)
+    };
+    let uses = request.functions.is_some() || request.messages.list.iter().any(legacy);
+    uses.then_some("functions")
 }
 
 /// OpenAI's reasoning models refuse `max_tokens`; other providers know nothing else.

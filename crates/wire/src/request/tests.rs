@@ -220,3 +220,26 @@ fn tools_that_the_input_declares_are_tools() {
     let roles: Vec<_> = request.messages.list.iter().map(|message| message.role).collect();
     assert_eq!(roles, [Role::System, Role::User]);
 }
+
+#[test]
+fn what_nobody_can_follow_stands_apart() {
+    let body = |member: &str, message: &str| {
+        format!(r#"{{"model":"m"{member},"messages":[{{"role":"user","content":"a"}}{message}]}}"#)
+    };
+    let called =
+        r#",{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}}"#;
+    let answered = r#",{"role":"function","name":"f","content":"found"}"#;
+    for (member, message, apart) in [
+        ("", "", None),
+        (r#","n":1"#, "", None),
+        (r#","n":2"#, "", Some("n")),
+        (r#","tools":[],"functions":null"#, r#",{"role":"assistant","function_call":null}"#, None),
+        (r#","functions":[{"name":"f"}]"#, "", Some("functions")),
+        ("", called, Some("functions")),
+        ("", answered, Some("functions")),
+    ] {
+        let body = body(member, message);
+        let request = Request::of(Api::Chat, body.as_bytes()).unwrap();
+        assert_eq!(request.apart, apart, "{body}");
+    }
+}
