@@ -149,7 +149,7 @@ fn programs_run_in_the_root_without_credentials() {
 /// Processes that have left group and session, lost their parent, taken another environment and
 /// refuse to be asked; each writes its number into a file.
 const RUNAWAYS: &str = "\
-    run() { sh -c 'trap \"\" HUP INT TERM; echo $$ >> pids; while :; do sleep 1; done'; }; \
+    : > pids; run() { sh -c 'trap \"\" HUP INT TERM; echo $$ >> pids; while :; do sleep 1; done'; }; \
     setsid sh -c 'trap \"\" HUP INT TERM; echo $$ >> pids; while :; do sleep 1; done' </dev/null >/dev/null 2>&1 & \
     (setsid env -i /bin/sh -c 'echo $$ >> pids; (:; exec sleep 1000) & wait' &) ; \
     (run &) ; \
