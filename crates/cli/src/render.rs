@@ -1,4 +1,4 @@
-//! All that is printed. What events look like is a pure function ([`View`], [`summary()`]) of the
+//! All that is printed. What events look like is a pure function ([`Tree`], [`summary()`]) of the
 //! events, a width and a few settings; [`Writer`] carries it to the two streams.
 //!
 //! It moves no cursor: what was printed stays, on terminals and in logs alike.

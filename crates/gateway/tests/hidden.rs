@@ -385,7 +385,8 @@ async fn a_client_that_goes_cancels_its_request_and_is_written_down() {
             let [(run, _)] = runs.as_slice() else { panic!("{what}: {runs:?}") };
             let end = run.end.as_ref().expect("it has ended");
             assert_eq!((end.outcome, &end.reason), (Outcome::Cancelled, &Reason::User), "{what}");
-            assert_eq!(run.usage.input > 0, counted, "{what}");
+            // Counted, or estimated.
+            assert!(run.usage.input > 0, "{what}");
             let cost = run.cost.expect("a price").0;
             assert!(cost >= if counted { INPUT * prices(api)[0] } else { 1 }, "{what}: {cost}");
             assert_eq!(run.unpriced, 0, "{what}");
