@@ -389,6 +389,7 @@ impl UnderWay<'_> {
             window: self.setup.model.and_then(|model| model.context_window).map(u64::from),
             shape: self.setup.shape.clone(),
             chain: None,
+            asked_at: 0,
         };
         let mut out = Out::default();
         let exchange = match Exchange::begin(body, context, &mut out) {

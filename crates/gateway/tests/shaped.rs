@@ -144,6 +144,29 @@ async fn what_follows_a_call_is_kept_from_the_client_and_said_in_the_log() {
     }
 }
 
+/// Where its instructions say nothing of calls, it is no run's, and has no events.
+#[tokio::test]
+async fn what_no_run_can_be_told_of_stands_beside_what_it_cost() {
+    for stream in [true, false] {
+        let upstream = Scripted::plays(vec![says(&format!("First. {CALL} And so it is."))]).await;
+        let shape = Shape { suppress_tail: true, ..watch() };
+        let mut settings = shaped(&upstream.url(), &[], shape, Duration::from_secs(15));
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = folder.path().join("ledger.db");
+        settings.ledger = Some(ledger.clone());
+        let mut gateway = Running::with(settings).await;
+        let mut client = Client::on(Api::Anthropic, stream);
+        client.body.as_object_mut().unwrap().remove("tools");
+        let response = read(&client.post(&gateway).await);
+        assert_eq!(response.text(), format!("First. {CALL}"));
+        gateway.stopped().await;
+        let rows = rusqlite::Connection::open(ledger).unwrap();
+        let remark: String =
+            rows.query_row("SELECT remark FROM requests", [], |row| row.get(0)).unwrap();
+        assert_eq!(remark, "metered: no tools; 14 bytes dropped");
+    }
+}
+
 #[tokio::test]
 async fn a_response_that_is_ended_early_gives_its_upstream_up() {
     let burst = StopAfter::Burst { burst_ms: 50 };

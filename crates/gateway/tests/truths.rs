@@ -460,6 +460,27 @@ async fn nothing_is_named_that_was_not_done() {
     }
 }
 
+/// OpenAI's protocols give an answer a time: softland's own has that of the request.
+#[tokio::test]
+async fn an_answer_of_softlands_own_has_the_time_of_its_request() {
+    const NOW: u64 = 1_234_567_890;
+    for (api, stream) in all().filter(|(api, _)| *api != Api::Anthropic) {
+        let upstream = Scripted::plays(vec![says("the answer")]).await;
+        let cap = text("0.000000001");
+        let settings = governed(&upstream.url(), &[("cost_limit_usd", cap)]);
+        let now = Arc::new(AtomicU64::new(NOW * 1000 + 999));
+        let gateway = Running::with_clock(settings, clock(&now)).await;
+        let message = Client::on(api, stream).post(&gateway).await;
+        assert!(read(&message).text().contains("softland"), "{api:?}: {}", message.text());
+        let member = if api == Api::Chat { "created" } else { "created_at" };
+        let said = format!("\"{member}\":");
+        let body = message.text().replace(": ", ":");
+        let times: Vec<_> = body.split(&said).skip(1).collect();
+        assert!(!times.is_empty(), "{api:?}: {body}");
+        assert!(times.iter().all(|rest| rest.starts_with(&NOW.to_string())), "{body}");
+    }
+}
+
 #[tokio::test]
 async fn a_request_has_the_rung_that_it_was_not_the_next_one() {
     let batch = vec![call(1, "read_file"), call(2, "list_dir"), call(3, "list_dir")];

@@ -53,6 +53,7 @@ fn begun(body: Vec<u8>, policy: Policy) -> Bytes {
         window: None,
         shape: None,
         chain: None,
+        asked_at: 0,
     };
     let mut out = Out::default();
     match Exchange::begin(body, context, &mut out).unwrap().step() {

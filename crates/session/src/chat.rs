@@ -60,6 +60,8 @@ pub(crate) struct Chat {
     usage: bool,
     /// Whether softland asked for the usage, not the client.
     hides_usage: bool,
+    /// The time of an answer of softland's own.
+    asked_at: u64,
 }
 
 impl Chat {
@@ -81,6 +83,7 @@ impl Chat {
             gap: false,
             usage: asks.usage,
             hides_usage: asks.hidden_usage,
+            asked_at: asks.at,
         }
     }
 
@@ -301,7 +304,8 @@ impl Framing for Chat {
 
     fn own(&self, tokens: Tokens) -> Reply {
         let usage = Usage { tokens, present: true, ..Usage::default() };
-        self.reply(Message { finish: Some(Finish::Stop), usage, ..Message::default() })
+        let (finish, created) = (Some(Finish::Stop), self.asked_at);
+        self.reply(Message { finish, usage, created, ..Message::default() })
     }
 
     fn text(&self, text: &str) -> Block {

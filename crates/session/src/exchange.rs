@@ -64,6 +64,7 @@ pub struct Opened<'a> {
     chain: Option<Chain>,
     fallback: Pinned,
     reader: Option<Reader>,
+    asked_at: u64,
 }
 
 impl<'a> Opened<'a> {
@@ -77,14 +78,14 @@ impl<'a> Opened<'a> {
         remembered: Remembered<'a>,
     ) -> Self {
         let most = Most::of(&context);
-        let Context { role, policy, records, capability, chain, shape, .. } = context;
+        let Context { role, policy, records, capability, chain, shape, asked_at, .. } = context;
         let reader = shape.map(|shape| Reader { shape, role });
         let fallback = Pinned::new(policy.clone());
         let mut transcript = Transcript::new(role, policy, records);
         transcript.answer_by(plan::forced_answer(request));
         let remembered = (role == Role::Gateway).then_some(remembered);
         let fold = Fold::new(request, transcript, remembered, reader.clone());
-        Self { request, body, role, fold, capability, most, chain, fallback, reader }
+        Self { request, body, role, fold, capability, most, chain, fallback, reader, asked_at }
     }
 
     /// Where the newest message stands; `None` where it is not a user's.
@@ -183,7 +184,7 @@ impl Exchange {
 
     fn open(opened: Opened<'_>, facts: Facts, out: &mut Out) -> Self {
         let Opened { request, body, role, mut fold, capability, most, .. } = opened;
-        let Opened { chain, fallback, reader, .. } = opened;
+        let Opened { chain, fallback, reader, asked_at, .. } = opened;
         let here = fold.here;
         let newest = fold.newest(&facts);
         let Fold { transcript, splice, fresh, .. } = fold;
@@ -210,7 +211,7 @@ impl Exchange {
         let next = ladder.first();
         plan::tell(&newest, matches!(next, Next::Send { .. }), out);
         let run = Arc::new(run);
-        let asks = plan::asks(request, &run);
+        let asks = plan::asks(request, &run, asked_at);
         let mut lines = splice;
         if asks.hidden_usage {
             lines.include_usage(request.text, request.span, request.stream_options);

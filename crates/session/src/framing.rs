@@ -43,6 +43,8 @@ pub(crate) struct Asks {
     pub(crate) usage: bool,
     /// softland asks for it in its place.
     pub(crate) hidden_usage: bool,
+    /// When, in seconds since 1970.
+    pub(crate) at: u64,
 }
 
 /// The framing of an API.
@@ -50,7 +52,7 @@ pub(crate) fn of(api: Api, asks: Asks) -> Box<dyn Framing> {
     match api {
         Api::Anthropic => Box::new(crate::anthropic::Anthropic::new()),
         Api::Chat => Box::new(crate::chat::Chat::new(asks)),
-        Api::Responses => Box::new(crate::responses::Responses::new()),
+        Api::Responses => Box::new(crate::responses::Responses::new(asks)),
     }
 }
 

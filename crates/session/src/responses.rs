@@ -16,7 +16,8 @@ use softland_wire::responses::{
 use softland_wire::sse::Decoder;
 
 use crate::framing::{
-    Begins, Broken, End, Ending, Framing, Json, MAX_RESPONSE, More, Part, Parts, Placed, Read, Who,
+    Asks, Begins, Broken, End, Ending, Framing, Json, MAX_RESPONSE, More, Part, Parts, Placed,
+    Read, Who,
 };
 use crate::reply::{Block, Reply, Rest};
 use block::Answered;
@@ -42,6 +43,8 @@ pub(crate) struct Responses {
     reasoning: BTreeSet<String>,
     /// How the calls of the newest response are answered.
     answers: BTreeMap<String, Answered>,
+    /// The time of an answer of softland's own.
+    asked_at: u64,
 }
 
 /// The response under way.
@@ -60,7 +63,7 @@ struct UnderWay {
 }
 
 impl Responses {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(asks: Asks) -> Self {
         Self {
             assembler: Assembler::new(MAX_RESPONSE),
             under_way: UnderWay::default(),
@@ -69,6 +72,7 @@ impl Responses {
             items: BTreeMap::new(),
             reasoning: BTreeSet::new(),
             answers: BTreeMap::new(),
+            asked_at: asks.at,
         }
     }
 
@@ -272,7 +276,8 @@ impl Framing for Responses {
 
     fn own(&self, tokens: Tokens) -> Reply {
         let usage = Usage { tokens, reasoning: 0 };
-        let response = Response { status: Some(Status::Completed), usage, ..Response::default() };
+        let (status, created_at) = (Some(Status::Completed), Some(self.asked_at));
+        let response = Response { status, created_at, usage, ..Response::default() };
         Reply {
             id: String::new(),
             model: String::new(),
@@ -360,7 +365,12 @@ impl Framing for Responses {
         let changes = Changes { status: Some(status), output: Some(output), ..Changes::default() };
         let begun = self.head.as_deref().and_then(|head| respond::changed(head, &changes).ok());
         let whole = begun.unwrap_or_else(|| {
-            let head = Head { id: UNBEGUN, model: "", created_at: 0, previous_response_id: None };
+            let head = Head {
+                id: UNBEGUN,
+                model: "",
+                created_at: self.asked_at,
+                previous_response_id: None,
+            };
             respond::response(&head, status, output, None)
         });
         self.numbers.own(|next| respond::write_end(out, next, &Status::Failed, &whole));

@@ -127,6 +127,7 @@ fn b33_the_bare_message_comes_once_and_then_softland_answers() {
         window: None,
         shape: None,
         chain: None,
+        asked_at: 0,
     };
     let mut out = Out::default();
     let mut exchange = Exchange::begin(body.to_string().into_bytes(), context, &mut out).unwrap();

@@ -9,7 +9,7 @@ use softland_session::core::{
     Admission, Because, Digest, Ended, Evidence, NanoUsd, Rung, SignalKind, Used,
 };
 use softland_session::wire::Tokens;
-use softland_session::{Answered, Done, Event, Exchange, Outline, Pending, Shown};
+use softland_session::{Answered, Done, Event, Exchange, Intervention, Outline, Pending, Shown};
 
 use super::flow::Flow;
 use super::open::Opening;
@@ -38,6 +38,8 @@ pub(super) struct Record {
     local: bool,
     under_way: Option<UnderWay>,
     counted: Option<Counted>,
+    /// What was taken out of the response, where no run is there to tell it of.
+    dropped: Option<String>,
 }
 
 /// The upstream request under way.
@@ -65,6 +67,7 @@ impl Record {
             local: false,
             under_way: None,
             counted: None,
+            dropped: None,
         }
     }
 
@@ -156,6 +159,9 @@ impl Record {
                     self.done.push(word);
                 }
                 self.local |= matches!(word, "local_answer" | "stop");
+                if opening.metered && *intervention == Intervention::TrimTail && !self.observed {
+                    self.dropped.clone_from(text);
+                }
                 let (because, text) = (because.as_ref(), text.as_deref());
                 let observed = self.observed;
                 let fields = Intervened { because, intervention: word, observed, text };
@@ -231,6 +237,10 @@ impl Record {
         }
         let Some(UnderWay { at, status, rung, content }) = self.under_way.take() else { return };
         let now = gate.now();
+        let dropped = self.dropped.take();
+        let metered = || opening.metered.then_some("metered: no tools");
+        let remark = remark.or(opening.unheld.as_deref()).or_else(metered);
+        let remarks: Vec<&str> = remark.into_iter().chain(dropped.as_deref()).collect();
         let request = || ledger::Request {
             at,
             id: opening.target.id.to_string(),
@@ -248,10 +258,7 @@ impl Record {
             cache_write: tokens.cache_write_5m.saturating_add(tokens.cache_write_1h),
             cost,
             millis: now.saturating_sub(at),
-            remark: remark
-                .or(opening.unheld.as_deref())
-                .or_else(|| opening.metered.then_some("metered: no tools"))
-                .map(str::to_owned),
+            remark: (!remarks.is_empty()).then(|| remarks.join("; ")),
             content,
         };
         gate.tell(|| ledger::Record::Request(request()));

@@ -402,7 +402,12 @@ impl Flow {
     /// Takes what happened out of the session, for whoever watches.
     fn tell(&mut self) {
         let mut comments = Vec::new();
-        for event in std::mem::take(&mut self.out.events) {
+        let mut events = std::mem::take(&mut self.out.events);
+        // Where no run could be told what was done to a response, the row of what it cost says so.
+        if self.opening.metered {
+            events.sort_by_key(|event| matches!(event, Event::Usage(_)));
+        }
+        for event in events {
             match event {
                 Event::Usage(tokens) => self.count(tokens),
                 event => {

@@ -101,6 +101,7 @@ impl Opening {
         let mut context =
             Context::new(Role::Gateway, self.chosen.policy.clone(), None, &self.model);
         context.api = self.asked.api;
+        context.asked_at = self.asked.gate.now() / 1000;
         context.window = Some(money::window(models::find(None, &self.model)));
         context.chain.clone_from(&self.chain);
         context.shape = self.chosen.shaping.as_ref().map(|shaping| Arc::clone(&shaping.shape));

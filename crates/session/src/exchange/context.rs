@@ -35,6 +35,9 @@ pub struct Context {
     pub shape: Option<Arc<Shape>>,
     /// How the request's body was joined, where the provider keeps what stands before it.
     pub chain: Option<Chain>,
+    /// When the client asked, in seconds since 1970: the time of an answer that softland gives
+    /// itself, where the API has one. 0 where nobody reads it.
+    pub asked_at: u64,
 }
 
 impl Context {
@@ -54,6 +57,7 @@ impl Context {
             window: known.and_then(|model| model.context_window).map(u64::from),
             shape: None,
             chain: None,
+            asked_at: 0,
         }
     }
 }

@@ -180,14 +180,14 @@ pub(super) fn upstream(exchange: &Exchange) -> Bytes {
 
 /// What the client of a stream is told of usage, and whether softland needs to know more: limits on
 /// money and tokens count what the provider says.
-pub(super) fn asks(request: &Request<'_>, run: &Run) -> Asks {
+pub(super) fn asks(request: &Request<'_>, run: &Run, at: u64) -> Asks {
     let usage = request.stream_options.and_then(|options| options.include_usage);
     let usage = usage.is_some_and(|asked| asked.value);
     // An engine asks for it itself, wherever the provider takes that.
     let counts =
         run.role() == Role::Gateway && run.policy().counts_usage() && !run.policy().observes();
     let hidden_usage = request.api == Api::Chat && request.stream && counts && !usage;
-    Asks { usage, hidden_usage }
+    Asks { usage, hidden_usage, at }
 }
 
 /// The choice of no tool.
