@@ -107,6 +107,7 @@ impl Flow {
             }
             // No message of the protocol: it is between the client and the upstream.
             tracing::warn!(id = %self.opening.target.id, %error, "passed on ungoverned");
+            self.book_unread();
             let mut answer = http::Response::new(Body::full(bytes));
             *answer.status_mut() = status;
             *answer.headers_mut() = head::of(self, &headers);
@@ -115,16 +116,13 @@ impl Flow {
         Sent::Taken
     }
 
-    /// A response in a form that was not asked for. What it cost does not show: it is booked as the
-    /// worst case.
+    /// A response in a form that was not asked for.
     fn unread(&mut self, response: Response) -> Sent {
         let id = &self.opening.target.id;
         // Names only: a value may be a credential. The iterator itself would print values, too.
         let headers: Vec<_> = response.headers.keys().map(HeaderName::as_str).collect();
         tracing::warn!(%id, ?headers, "cannot be read as it was asked for");
-        let cost = self.account.unread();
-        let run = self.account.state.id.as_str();
-        self.record.billed((&self.opening, run), Tokens::default(), cost, Some(UNREAD));
+        self.book_unread();
         if self.is_hidden() {
             self.broken = Some(format!("upstream {} answered in another form", self.upstream()));
             self.exchange.fail(Failure::Provider, &mut self.out);
@@ -133,6 +131,13 @@ impl Flow {
         let mut answer = pass::pass_back(response);
         head::add(self, answer.headers_mut());
         Sent::Passes(Box::new(answer))
+    }
+
+    /// What an unread response cost does not show: it is booked as the worst case.
+    fn book_unread(&mut self) {
+        let cost = self.account.unread();
+        let run = self.account.state.id.as_str();
+        self.record.billed((&self.opening, run), Tokens::default(), cost, Some(UNREAD));
     }
 
     /// An upstream that says no, or that cannot serve now. To the client's own request that is the
