@@ -244,8 +244,8 @@ impl Run {
     fn count_refusals(&mut self) {
         let Some(open) = &self.open else { return };
         if let Some(tool) = open.refused_tool() {
-            let before = self.used.refused_tool.as_ref().map_or(0, |(_, count)| *count);
-            self.used.refused_tool = Some((tool, before + 1));
+            let refusals = rules::tool::refusals(&self.used) + 1;
+            self.used.refused_tool = Some((tool, refusals));
         }
     }
 }

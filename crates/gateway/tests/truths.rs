@@ -257,6 +257,32 @@ async fn the_last_result_says_what_was_taken_out_of_its_turn_for_ever() {
     }
 }
 
+/// The refused calls stand in no history, and each turn counts all the same.
+#[tokio::test]
+async fn three_turns_in_part_refused_land_the_run() {
+    let batch = |n| Reply::Says(vec![call(n, "list_dir"), call(n + 1, "read_file")], "tool_use");
+    for (api, stream) in all() {
+        let replies = vec![batch(0), batch(2), batch(4), batch(6), batch(8), says("all of it")];
+        let upstream = Scripted::plays(replies).await;
+        let watched = Watched::new(&upstream.url(), &[("tool_limits", text("list_dir=1"))]);
+        let gateway = watched.running().await;
+        let (turns, message, response) = Client::on(api, stream).told_usage().run(&gateway).await;
+        assert_eq!(message.header("x-softland-phase"), Some("landing"), "{api:?} {stream}");
+        // One turn whole, three in part, and one more that is answered behind the client's back.
+        assert_eq!((turns, response.text().as_str()), (5, "all of it"), "{api:?} {stream}");
+        let asked = upstream.asked(4);
+        let told = last_result(api, &asked, 4);
+        assert!(told.contains("Answer now"), "{told}");
+        assert!(!last_result(api, &asked, 3).contains("Answer now"), "{told}");
+        let events = watched.events(gateway).await;
+        let done = named(&events, "done")[0];
+        assert_eq!(
+            (&done["outcome"], &done["reason"]),
+            (&json!("landed"), &json!("tool:list_dir"))
+        );
+    }
+}
+
 #[tokio::test]
 async fn calls_taken_out_of_a_batch_are_told_of() {
     let batch = vec![call(1, "read_file"), call(2, "list_dir"), call(3, "list_dir")];

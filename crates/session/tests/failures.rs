@@ -436,6 +436,7 @@ impl Client {
             window: None,
             shape: None,
             chain: None,
+            asked_at: 0,
         }
     }
 

@@ -43,10 +43,9 @@ impl Run {
     /// The first limit that is reached here, in the contract's order. What is decided on facts is
     /// recorded for this place, so that it is decided the same again.
     pub(super) fn limit_reached(&mut self, facts: Option<&Facts>) -> Option<Because> {
-        let hidden = facts.map_or(0, |facts| facts.tool_refusals);
         let policy = &self.pinned.policy;
         rules::calls::reached(&self.used, policy)
-            .or_else(|| rules::tool::reached(&self.used, hidden, policy))
+            .or_else(|| rules::tool::reached(&self.used, 0, policy))
             .or_else(|| rules::result_chars::reached(&self.used, policy))
             .or_else(|| rules::turns::reached(&self.used, policy))
             .or_else(|| self.decided_here(facts))
@@ -87,7 +86,9 @@ impl Run {
         if let Some(decided) = self.pinned.decided.iter().find(same) {
             return Some(decided.because.clone());
         }
-        let because = on_facts(facts?, &self.pinned.policy)?;
+        let (facts, policy) = (facts?, &self.pinned.policy);
+        let because = on_facts(facts, policy)
+            .or_else(|| rules::tool::reached(&self.used, facts.tool_refusals, policy))?;
         self.pinned.decided.push(Decided { round, lands: true, because: because.clone() });
         Some(because)
     }

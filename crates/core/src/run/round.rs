@@ -13,8 +13,9 @@ use crate::digest::Digest;
 use crate::event::{Call, Facts, Finished, ToolResult};
 use crate::identity;
 use crate::lines;
+use crate::pinned::Decided;
 use crate::policy::{Countdown, LoopKey, LoopKind, Policy, Share};
-use crate::rules::{Answered, Round, Signal};
+use crate::rules::{self, Answered, Round, Signal};
 use crate::tables::{self, ToolKind};
 use crate::turn::is_answer_tool;
 
@@ -228,6 +229,17 @@ impl Run {
         Some((AdditionKind::Countdown, Some(because), lines::tools_refused(&taken)))
     }
 
+    /// A turn from which such calls were taken out was refused by their tool, as one is whose
+    /// refusals the history shows.
+    fn count_taken_out(&mut self, open: &OpenRound) {
+        let here = |d: &&Decided| d.round == self.used.rounds && d.takes_out();
+        let taken = self.pinned.decided.iter().find(here).map(|decided| &decided.because.reason);
+        if let (Some(Reason::Tool(tool)), None) = (taken, open.refused_tool()) {
+            let refusals = rules::tool::refusals(&self.used) + 1;
+            self.used.refused_tool = Some((tool.clone(), refusals));
+        }
+    }
+
     /// No call of the round ran. Where the run's own limit refused them, their results carry the
     /// note already; where their tools' limits did, it goes behind what the last one was told.
     fn end_refused(
@@ -254,7 +266,7 @@ impl Run {
 
     /// In softland's own loop, the result that crosses the limit is the last that runs.
     fn cut_batch(&mut self, open: &mut OpenRound) {
-        let crossed = crate::rules::result_chars::reached(&self.used, self.policy());
+        let crossed = rules::result_chars::reached(&self.used, self.policy());
         let Some(because) = crossed.filter(|_| self.role == Role::Engine) else { return };
         let rest = open.calls.iter_mut().filter(|call| !call.done && call.admission.runs());
         for call in rest {
@@ -279,6 +291,7 @@ impl Run {
     ) -> Option<Line> {
         open.ended = true;
         self.used.rounds += 1;
+        self.count_taken_out(open);
         // What only observes goes on looking after the run would have been over.
         if self.phase != Phase::Open && !self.policy().observes() {
             return None;

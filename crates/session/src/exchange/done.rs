@@ -10,6 +10,7 @@ use softland_wire::request::Request;
 use softland_wire::{Api, Tokens};
 
 use super::Exchange;
+use super::plan::shown_refusals;
 use super::shown::shown;
 use crate::chain::Shown;
 use crate::framing::Who;
@@ -97,7 +98,10 @@ pub(super) fn finish(
         records: BTreeMap::new(),
         spent: exchange.spent,
         used: used(exchange),
-        tool_refusals: exchange.ladder.tool_refusals(),
+        tool_refusals: exchange
+            .ladder
+            .tool_refusals()
+            .saturating_sub(shown_refusals(&exchange.run)),
         vain: exchange.vain,
         tail: None,
         seen: std::mem::take(&mut exchange.seen),

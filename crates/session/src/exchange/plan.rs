@@ -61,7 +61,7 @@ pub(super) fn setting(
         client_forces: forces,
         may_none: capability.none,
         declares: declares(request),
-        refusals_before: used_refusals(run) + facts.tool_refusals,
+        refusals_before: shown_refusals(run) + facts.tool_refusals,
         repairs: role == Role::Engine
             || has_tools(request)
             || reader.is_some_and(|reader| uses_tags(request, &reader.shape.tags)),
@@ -69,7 +69,8 @@ pub(super) fn setting(
     }
 }
 
-fn used_refusals(run: &Run) -> u64 {
+/// Turns refused by tools' own limits that the transcript and its record show.
+pub(super) fn shown_refusals(run: &Run) -> u64 {
     run.used().refused_tool.as_ref().map_or(0, |(_, refusals)| *refusals)
 }
 
