@@ -11,12 +11,14 @@ use softland_agent::http::provider::Api;
 use crate::failure::Failure;
 
 mod gateway;
+mod generated;
 mod ledger;
 mod spec;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use gateway::{ServeArgs, WrapArgs};
+pub(crate) use generated::{CompletionsArgs, ManArgs};
 pub(crate) use ledger::{Deletion, LedgerArgs, RunsArgs, ShowArgs};
 
 /// A command and what it was given.
@@ -40,6 +42,10 @@ pub(crate) enum Command {
     Sim(SimArgs),
     /// `softland check`.
     Check(CheckArgs),
+    /// `softland completions`.
+    Completions(CompletionsArgs),
+    /// `softland man`.
+    Man(ManArgs),
 }
 
 /// What `softland run` was given.
@@ -140,8 +146,17 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command,
         Some(("show", matches)) => Ok(Command::Show(ledger::show_args(matches))),
         Some(("sim", matches)) => Ok(Command::Sim(sim_args(matches))),
         Some(("check", matches)) => Ok(Command::Check(CheckArgs { files: many(matches, "FILE") })),
+        Some(("completions", matches)) => {
+            Ok(Command::Completions(generated::completions_args(matches)))
+        }
+        Some(("man", matches)) => Ok(Command::Man(generated::man_args(matches))),
         _ => Err(Failure::explained(spec::command().render_help().to_string())),
     }
+}
+
+/// The whole command line, for what is made from it.
+pub(crate) fn command_line() -> clap::Command {
+    spec::command()
 }
 
 fn not_a_command(error: &clap::Error) -> Result<Command, Failure> {

@@ -7,6 +7,7 @@ mod args;
 mod check;
 mod config;
 mod failure;
+mod generated;
 mod logging;
 mod place;
 mod programs;
@@ -49,6 +50,8 @@ fn main() -> ExitCode {
         Command::Show(args) => show::run(&args, &mut writer),
         Command::Sim(args) => sim::run(&args),
         Command::Check(args) => check::run(&args, &mut writer),
+        Command::Completions(args) => Ok(generated::completions(args, &mut writer)),
+        Command::Man(args) => generated::man(&args, &mut writer),
     };
     done.unwrap_or_else(|failure| writer.failure(&failure))
 }

@@ -60,6 +60,8 @@ pub(super) fn command() -> Command {
         .subcommand(super::ledger::show())
         .subcommand(sim())
         .subcommand(check())
+        .subcommand(super::generated::completions())
+        .subcommand(super::generated::man())
 }
 
 /// The names of the commands, as a person lists them.

@@ -1,0 +1,77 @@
+//! `softland completions` and `softland man`: made from the command line that is parsed, so that
+//! they cannot say anything else.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Command;
+use clap_mangen::Man;
+
+use crate::args::{CompletionsArgs, ManArgs, command_line};
+use crate::failure::Failure;
+use crate::render::Writer;
+use crate::runs::written;
+
+/// The name of the program.
+const NAME: &str = "softland";
+
+/// Prints a shell's completions.
+pub(crate) fn completions(args: CompletionsArgs, writer: &mut Writer) -> ExitCode {
+    let mut text = Vec::new();
+    clap_complete::generate(args.shell, &mut command_line(), NAME, &mut text);
+    writer.result(&String::from_utf8_lossy(&text));
+    written(writer)
+}
+
+/// Prints a manual page, or writes all.
+pub(crate) fn man(args: &ManArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
+    let pages = pages();
+    if let Some(folder) = &args.out {
+        for (name, page) in &pages {
+            write(folder, name, page)?;
+        }
+        writer.note(&format!("{} pages written to {}", pages.len(), folder.display()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let wanted = match &args.command {
+        None => NAME.to_owned(),
+        Some(command) => format!("{NAME}-{command}"),
+    };
+    let Some((_, page)) = pages.iter().find(|(name, _)| *name == wanted) else {
+        let command = args.command.as_deref().unwrap_or_default();
+        return Err(Failure::usage(format!("softland has no command `{command}`")));
+    };
+    writer.result(page);
+    Ok(written(writer))
+}
+
+/// The page of the program and of each command, by name.
+fn pages() -> Vec<(String, String)> {
+    let whole = command_line();
+    let commands = whole.get_subcommands().filter(|command| !command.is_hide_set());
+    let named = |command: &Command| {
+        let name = format!("{NAME}-{}", command.get_name());
+        let usage = format!("{NAME} {}", command.get_name());
+        let command = command.clone().bin_name(usage);
+        (name.clone(), page(command.display_name(name)))
+    };
+    let mut pages: Vec<_> = commands.map(named).collect();
+    pages.insert(0, (NAME.to_owned(), page(whole.clone())));
+    pages
+}
+
+fn page(command: Command) -> String {
+    let mut text = Vec::new();
+    let source = format!("{NAME} {}", env!("CARGO_PKG_VERSION"));
+    // Writing into memory does not fail.
+    let _ = Man::new(command).source(source).render(&mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+fn write(folder: &Path, name: &str, page: &str) -> Result<(), Failure> {
+    let path = folder.join(format!("{name}.1"));
+    let made = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, page));
+    made.map_err(|error| {
+        Failure::usage(format!("--out: {} cannot be written: {error}", path.display()))
+    })
+}
