@@ -40,6 +40,11 @@ pub enum EventKind {
     TurnStart {
         #[serde(skip_serializing_if = "Option::is_none")]
         turns_limit: Option<u64>,
+        tool_calls: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tool_calls_limit: Option<u64>,
+        /// `silent`, `countdown` or `landing`.
+        phase: &'static str,
     },
     TextStart,
     TextDelta {

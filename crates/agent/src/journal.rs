@@ -10,6 +10,7 @@
 //! one run; both are cheap to clone and may be used at the same time.
 
 mod bytes;
+mod call;
 mod error;
 mod file;
 mod past;
@@ -27,6 +28,7 @@ use file::Runs;
 use past::Past;
 use record::Record;
 
+pub use call::{KeptCall, KeptResult, Place};
 pub use error::{JournalError, JournalErrorKind};
 pub(crate) use past::Known;
 pub(crate) use record::{Call, Came, CameTo, Request, Reserve, Round, Took};

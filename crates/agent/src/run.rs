@@ -399,7 +399,7 @@ impl UnderWay<'_> {
         let used = exchange.run().used().clone();
         self.tell(out);
         if !exchange.is_done() {
-            self.emit.turn(used.turns + 1, self.setup.policy.turns_limit);
+            self.emit.turn(exchange.run(), &self.setup.policy);
         }
         (self.drive(exchange).await, used)
     }

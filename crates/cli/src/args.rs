@@ -68,7 +68,8 @@ pub(crate) struct RunArgs {
     pub(crate) policy: Option<String>,
     /// Policy keys given as flags, each tried and valid.
     pub(crate) keys: Vec<(&'static str, Value)>,
-    pub(crate) verbose: bool,
+    /// How often `-v` was given.
+    pub(crate) verbose: u8,
     pub(crate) fold_agents: bool,
 }
 
@@ -143,7 +144,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command,
         Some(("serve", matches)) => gateway::serve_args(matches).map(Command::Serve),
         Some(("wrap", matches)) => gateway::wrap_args(matches).map(Command::Wrap),
         Some(("runs", matches)) => ledger::runs_args(matches).map(Command::Runs),
-        Some(("show", matches)) => Ok(Command::Show(ledger::show_args(matches))),
+        Some(("show", matches)) => ledger::show_args(matches).map(Command::Show),
         Some(("sim", matches)) => Ok(Command::Sim(sim_args(matches))),
         Some(("check", matches)) => Ok(Command::Check(CheckArgs { files: many(matches, "FILE") })),
         Some(("completions", matches)) => {
@@ -208,7 +209,7 @@ fn run_args(matches: &ArgMatches) -> Result<RunArgs, Failure> {
         config: one(matches, "config"),
         policy,
         keys,
-        verbose: matches.get_flag("verbose"),
+        verbose: matches.get_count("verbose"),
         fold_agents: matches.get_flag("fold-agents"),
     })
 }

@@ -13,5 +13,5 @@ mod writer;
 pub(crate) use summary::summary;
 pub(crate) use text::{MIN_WIDTH, count, flow, grouped, harmless_line};
 pub(crate) use tree::Tree;
-pub(crate) use view::Show;
+pub(crate) use view::{Kept, Show};
 pub(crate) use writer::{Lost, Writer};

@@ -14,12 +14,12 @@ use tokio_util::sync::CancellationToken;
 use crate::args::{Format, RunArgs};
 use crate::failure::{Failure, status};
 use crate::place::Places;
-use crate::render::{Lost, Show, Tree, Writer, summary};
+use crate::render::{Kept as Shown, Lost, Show, Tree, Writer, summary};
 use crate::settings::Settings;
 use crate::signals::Signals;
 
 mod begun;
-mod state;
+pub(crate) mod state;
 #[cfg(test)]
 mod tests;
 
@@ -33,7 +33,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let writer = Writer::of_process();
     let begun = Begun::of(&args)?;
     if let Begun::Ended(finished) = &begun {
-        return Ok(begun::tell_again(finished, Listener::new(&args, writer)));
+        return Ok(begun::tell_again(finished, Listener::new(&args, writer, None)));
     }
     if let (Begun::Open { was, .. }, Format::Text) = (&begun, args.format) {
         writer.note(&format!("going on with {}", was.run));
@@ -53,7 +53,8 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         .enable_all()
         .build()
         .map_err(system)?;
-    let ended = drive(&runtime, settings, kept, Listener::new(&args, writer));
+    let listener = Listener::new(&args, writer, kept.named(&args));
+    let ended = drive(&runtime, settings, kept, listener);
     // Tools that are still at work do not hold the end up.
     runtime.shutdown_background();
     match ended.map_err(system)? {
@@ -165,7 +166,8 @@ enum Listener {
 }
 
 impl Listener {
-    fn new(args: &RunArgs, writer: Writer) -> Self {
+    /// `kept`: how the run's calls are looked up.
+    fn new(args: &RunArgs, writer: Writer, kept: Option<Shown>) -> Self {
         match args.format {
             Format::Json => Self::Json { writer },
             Format::Text => {
@@ -173,9 +175,10 @@ impl Listener {
                     stream_text: writer.stdout_is_terminal(),
                     thinking: args.show_thinking,
                     verbose: args.verbose,
+                    nested: false,
                 };
                 Self::Text {
-                    view: Box::new(Tree::new(show, args.fold_agents, writer.width())),
+                    view: Box::new(Tree::new(show, args.fold_agents, writer.width(), kept)),
                     writer,
                 }
             }

@@ -1,5 +1,5 @@
 //! `softland show RUN`: one run of a ledger, or those that a client calls so, step by step, with
-//! the reason of each decision.
+//! the reason of each decision; or one call of a run that is kept, whole.
 
 use std::process::ExitCode;
 
@@ -10,6 +10,7 @@ use crate::failure::Failure;
 use crate::render::{Writer, count, flow};
 use crate::runs::{self, ending, money, tokens};
 
+mod call;
 mod steps;
 
 /// Columns of the head where there is no terminal.
@@ -17,6 +18,9 @@ const WIDTH: usize = 100;
 
 /// Shows the run, or each of them.
 pub(crate) fn run(args: &ShowArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
+    if !args.call.is_empty() {
+        return call::show(args, writer);
+    }
     let path = runs::ledger(&args.of)?;
     let Some(reader) = runs::open(&path)? else {
         return Err(Failure::usage(format!("{} holds no runs yet", path.display())));

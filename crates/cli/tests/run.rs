@@ -27,7 +27,7 @@ fn the_first_command_lands_with_an_answer_from_the_notes() {
         " · landing · 8 of 8 tool calls\n",
         "\nlanded: a limit was reached (tool_calls_limit 8); the model answered (rung ask)\n",
         " simulated, nothing was paid",
-        " more lines\n",
+        " more lines: softland show run-",
     ] {
         assert!(said.stderr.contains(wanted), "no `{wanted}` in:\n{}", said.stderr);
     }

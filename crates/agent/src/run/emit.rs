@@ -3,6 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use softland_session::Event as Shown;
+use softland_session::core::policy::Policy;
+use softland_session::core::{Phase, Run};
 
 use crate::event::{Event, EventKind};
 use crate::journal::{self, RunJournal};
@@ -29,11 +31,13 @@ pub(super) struct Emitter<'a> {
     thinking: bool,
     /// Within a block of thinking that is not told.
     hidden: bool,
+    /// The model was told what is left.
+    counts: bool,
 }
 
 impl<'a> Emitter<'a> {
     pub(super) fn new(sink: &'a dyn Hear, journal: RunJournal, thinking: bool) -> Self {
-        Self { sink, journal, seq: 0, turn: 0, thinking, hidden: false }
+        Self { sink, journal, seq: 0, turn: 0, thinking, hidden: false, counts: false }
     }
 
     /// Who listens.
@@ -55,6 +59,8 @@ impl<'a> Emitter<'a> {
         if self.hides(&kind) {
             return;
         }
+        self.counts |=
+            matches!(&kind, EventKind::Intervention { intervention: "countdown" | "warn", .. });
         let event = Event {
             v: 1,
             seq: self.seq,
@@ -81,9 +87,19 @@ impl<'a> Emitter<'a> {
     }
 
     /// A turn begins.
-    pub(super) fn turn(&mut self, turn: u64, turns_limit: Option<u64>) {
-        self.turn = turn;
-        self.send(EventKind::TurnStart { turns_limit });
+    pub(super) fn turn(&mut self, run: &Run, policy: &Policy) {
+        self.turn = run.used().turns + 1;
+        let phase = match run.phase() {
+            Phase::Open if self.counts => "countdown",
+            Phase::Open => "silent",
+            Phase::Landing { .. } | Phase::Late { .. } | Phase::Stopping { .. } => "landing",
+        };
+        self.send(EventKind::TurnStart {
+            turns_limit: policy.turns_limit,
+            tool_calls: run.used().calls,
+            tool_calls_limit: policy.tool_calls_limit,
+            phase,
+        });
     }
 }
 

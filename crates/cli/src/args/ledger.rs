@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, Command};
 use softland_agent::core::Millis;
+use softland_agent::journal::Place;
 
 use super::{one, spec};
 use crate::failure::Failure;
@@ -41,6 +42,8 @@ pub(crate) enum Deletion {
 pub(crate) struct ShowArgs {
     pub(crate) of: LedgerArgs,
     pub(crate) run: String,
+    /// The call that is meant, in the runs that are kept; empty: the whole run.
+    pub(crate) call: Vec<Place>,
 }
 
 /// Runs that are listed where nothing else is said.
@@ -80,9 +83,14 @@ pub(super) fn show() -> Command {
         .about("Shows one run of a ledger, step by step, with the reason of each decision")
         .max_term_width(100)
         .arg(Arg::new("RUN").required(true).help(
-            "The run's id, a unique prefix of it, or the client's name for it (x-softland-run)",
+            "The run's id, a unique prefix of it, or the client's name for it (x-softland-run); \
+             with --call: the id or the journal of a run that is kept",
         ));
-    which(show)
+    which(show).arg(
+        spec::text("call", "TURN.N")
+            .conflicts_with_all(["ledger", "config"])
+            .help("One call of a kept run: its input and its result, whole"),
+    )
 }
 
 /// The flags that say which ledger, and how it is printed.
@@ -140,8 +148,27 @@ fn time(matches: &ArgMatches, flag: &str) -> Result<Option<Millis>, Failure> {
     text.parse().map(Some).map_err(|_| Failure::usage(wrong()))
 }
 
-pub(super) fn show_args(matches: &ArgMatches) -> ShowArgs {
-    ShowArgs { of: ledger_args(matches), run: one(matches, "RUN").unwrap_or_default() }
+pub(super) fn show_args(matches: &ArgMatches) -> Result<ShowArgs, Failure> {
+    let call = match one::<String>(matches, "call") {
+        None => Vec::new(),
+        Some(text) => places(&text).ok_or_else(|| {
+            Failure::usage(format!(
+                "--call must be TURN.N, such as 2.1 for the first call of turn 2 (2.1/3.1 for one \
+                 of the agent that it called), got \"{text}\""
+            ))
+        })?,
+    };
+    Ok(ShowArgs { of: ledger_args(matches), run: one(matches, "RUN").unwrap_or_default(), call })
+}
+
+/// `TURN.N`, with a slash between a call of an agent and one of the agent's own.
+fn places(text: &str) -> Option<Vec<Place>> {
+    let place = |text: &str| {
+        let (turn, nth) = text.split_once('.')?;
+        let call = nth.parse::<u64>().ok()?.checked_sub(1)?;
+        Some(Place { turn: turn.parse().ok()?, call })
+    };
+    text.split('/').map(place).collect()
 }
 
 fn ledger_args(matches: &ArgMatches) -> LedgerArgs {

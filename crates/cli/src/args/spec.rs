@@ -136,7 +136,10 @@ fn run() -> Command {
                 .hide_possible_values(true),
         )
         .arg(flag("show-thinking").help("Show the model's thinking"))
-        .arg(flag("verbose").short('v').help("Show usage per response and longer results"))
+        .arg(flag("verbose").short('v').action(ArgAction::Count).help(
+            "Show each turn's phase, tokens and context, odd turns, and longer results; -vv: \
+             inputs and results whole",
+        ))
         .arg(flag("fold-agents").help("Show a sub-agent's run as one line, at its end"))
         .arg(
             Arg::new("help")

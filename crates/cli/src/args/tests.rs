@@ -117,7 +117,10 @@ fn what_comes_later_is_refused_by_name() {
         .filter(|line| line.starts_with("  ") && !line.trim_start().starts_with('-'))
         .filter_map(|line| line.split_whitespace().next())
         .collect();
-    assert_eq!(commands, ["run", "serve", "wrap", "runs", "show", "sim", "check"]);
+    assert_eq!(
+        commands,
+        ["run", "serve", "wrap", "runs", "show", "sim", "check", "completions", "man"]
+    );
 }
 
 #[test]
@@ -238,7 +241,7 @@ fn runs_and_show_take_a_ledger() {
     let Ok(Command::Show(args)) = parsed(&["show", "run-1", "--ledger=l.db", "--json"]) else {
         panic!()
     };
-    assert_eq!(args, ShowArgs { of, run: "run-1".to_owned() });
+    assert_eq!(args, ShowArgs { of, run: "run-1".to_owned(), call: Vec::new() });
 }
 
 #[test]

@@ -47,6 +47,40 @@ pub(super) fn line(text: &str, width: usize) -> String {
     cut
 }
 
+/// One line of text as harmless pieces of at most `width` columns, nothing left out.
+pub(super) fn chunks(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for c in harmless(text).replace('\t', "    ").replace('\n', " ").chars() {
+        let columns = columns(c);
+        if used + columns > width && used > 0 {
+            lines.push(String::new());
+            used = 0;
+        }
+        used += columns;
+        if let Some(last) = lines.last_mut() {
+            last.push(c);
+        }
+    }
+    lines
+}
+
+/// One line of text broken at its spaces into harmless lines of at most `width` columns; a word
+/// that is longer is broken anywhere.
+pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in harmless(text).split_whitespace() {
+        match lines.last_mut() {
+            Some(last) if last.width() + 1 + word.width() <= width => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => lines.extend(chunks(word, width)),
+        }
+    }
+    lines
+}
+
 /// As [`line()`], cut only where there is a width.
 pub(crate) fn harmless_line(text: &str, width: Option<usize>) -> String {
     line(text, width.unwrap_or(usize::MAX))
@@ -152,6 +186,16 @@ mod tests {
                 assert!(cut.width() <= width, "{width}: {cut}");
             }
         }
+    }
+
+    #[test]
+    fn what_is_wrapped_is_whole() {
+        let text = "an error: https://example.org/a/very/long/address was not found";
+        let lines = wrap(text, 20);
+        assert!(lines.iter().all(|line| line.width() <= 20), "{lines:?}");
+        assert_eq!(lines.concat().replace(' ', ""), text.replace(' ', ""));
+        assert_eq!(chunks("a\u{1b}b日本c", 3), ["a␛b", "日", "本c"]);
+        assert_eq!(chunks("", 3), [""]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use softland_agent::{Event, EventKind};
 use super::pieces::{Piece, Style, To};
 use super::summary::summary;
 use super::text::line;
-use super::view::{Show, View};
+use super::view::{Kept, Show, View};
 
 /// Columns by which a sub-agent's run is indented.
 const INDENT: usize = 4;
@@ -42,8 +42,9 @@ struct Child {
 
 impl Tree {
     /// A picture of `width` columns.
-    pub(crate) fn new(show: Show, folded: bool, width: usize) -> Self {
-        let first = View::new(show, width);
+    pub(crate) fn new(show: Show, folded: bool, width: usize, kept: Option<Kept>) -> Self {
+        let mut first = View::new(show, width);
+        first.keep(kept);
         Self { show, folded, width, first, children: BTreeMap::new(), speaking: None }
     }
 
@@ -58,8 +59,8 @@ impl Tree {
 
     /// What to print for one event.
     pub(crate) fn event(&mut self, event: &Event) -> Vec<Piece> {
-        if let EventKind::Child { child_run, agent, .. } = &event.kind {
-            self.begin(&event.run, child_run, agent);
+        if let EventKind::Child { child_run, agent, id } = &event.kind {
+            self.begin(&event.run, child_run, (agent, id));
         }
         if !self.children.contains_key(&event.run) {
             let pieces = self.first.event(event);
@@ -71,11 +72,15 @@ impl Tree {
         self.child_event(event)
     }
 
-    fn begin(&mut self, caller: &str, run: &str, agent: &str) {
-        let level = self.children.get(caller).map_or(1, |caller| (caller.level + 1).min(LEVELS));
+    /// A call of `caller` began the run of an agent.
+    fn begin(&mut self, caller: &str, run: &str, (agent, call): (&str, &str)) {
+        let above = self.children.get(caller);
+        let level = above.map_or(1, |caller| (caller.level + 1).min(LEVELS));
+        let kept = above.map_or(&self.first, |caller| &caller.view).kept_within(call);
         // Lines that are not ended could not stand beside others', and the answer is the caller's.
-        let show = Show { stream_text: false, thinking: false, ..self.show };
-        let view = View::new(show, self.width.saturating_sub(level * INDENT));
+        let show = Show { stream_text: false, thinking: false, nested: true, ..self.show };
+        let mut view = View::new(show, self.width.saturating_sub(level * INDENT));
+        view.keep(kept);
         let which = run.rsplit('.').next().unwrap_or_default();
         let label = format!("{agent} #{which}");
         self.children.insert(run.to_owned(), Child { view, label, level, began: Instant::now() });

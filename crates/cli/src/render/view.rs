@@ -4,22 +4,26 @@
 
 use std::fmt::Write as _;
 
+use softland_agent::core::Outcome;
 use softland_agent::core::policy::Policy;
-use softland_agent::core::{Outcome, Reason};
 use softland_agent::{Event, EventKind, Report};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::pieces::{Piece, Style, To};
-use super::text::{MIN_WIDTH, count, flow, grouped, harmless, line};
+use super::text::{MIN_WIDTH, count, flow, harmless, line, wrap};
 
+mod fold;
+mod odd;
 #[cfg(test)]
 mod tests;
 
-/// Lines of a result that are shown, and with `--verbose`.
-const FOLD: usize = 4;
-const FOLD_VERBOSE: usize = 40;
+pub(crate) use fold::Kept;
+
 /// Characters of a call's input that are kept for its one line.
 const INPUT_KEPT: usize = 4096;
+
+/// Columns of what stands before what softland did.
+const MARGIN: usize = 4;
 
 /// Columns below which reasons are left out.
 const NARROW: usize = 50;
@@ -32,17 +36,10 @@ pub(crate) struct Show {
     pub(crate) stream_text: bool,
     /// The model's thinking.
     pub(crate) thinking: bool,
-    /// Usage per response, longer results.
-    pub(crate) verbose: bool,
-}
-
-/// Where a run stands, as far as a person wants to know.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Phase {
-    #[default]
-    Silent,
-    Countdown,
-    Landing,
+    /// 1: phases, usage, odd turns, longer results; 2: inputs and results whole.
+    pub(crate) verbose: u8,
+    /// The run is a sub-agent's, which stands indented.
+    pub(crate) nested: bool,
 }
 
 /// A block that is being received.
@@ -70,12 +67,13 @@ pub(crate) struct View {
     begun: bool,
     /// The stream whose line is not ended.
     unfinished: Option<To>,
-    phase: Phase,
-    turns_limit: Option<u64>,
-    calls_limit: Option<u64>,
-    calls: u64,
-    /// Calls that the model made in this turn.
-    calls_of_turn: usize,
+    /// How `softland show` finds the run's calls, where they are kept.
+    kept: Option<Kept>,
+    turn: u64,
+    /// The ids of the calls that the model made in this turn, and whether each is answered.
+    calls: Vec<(String, bool)>,
+    /// What was heard in this turn.
+    heard: odd::Heard,
     /// Text of this turn.
     said: String,
     /// How much of it is not shown yet, in bytes from its end.
@@ -100,7 +98,9 @@ impl View {
     pub(crate) fn event(&mut self, event: &Event) -> Vec<Piece> {
         match &event.kind {
             EventKind::RunStart { agent, model, policy } => self.begin(agent, model, policy),
-            EventKind::TurnStart { .. } => self.turn(event.turn),
+            EventKind::TurnStart { turns_limit, tool_calls, tool_calls_limit, phase } => {
+                self.turn(event.turn, *turns_limit, (*tool_calls, *tool_calls_limit), phase);
+            }
             EventKind::TextStart => {
                 self.block(Open::Text);
                 self.begun = false;
@@ -108,21 +108,15 @@ impl View {
             EventKind::TextDelta { text } => self.text(text),
             EventKind::ThinkingStart => self.thinking_start(),
             EventKind::ThinkingDelta { text } => self.thinking(text),
-            EventKind::ToolStart { name, .. } => self.call_start(name),
+            EventKind::ToolStart { id, name } => self.call_start(id, name),
             EventKind::ToolInputDelta { partial_json, .. } => self.call_input(partial_json),
             EventKind::BlockStop { .. } => self.block(Open::Nothing),
-            EventKind::ToolExecute { .. } => self.calls += 1,
-            EventKind::ToolResult { name, ok, content, ms, .. } => {
-                self.result(name, *ok, content, *ms);
+            EventKind::ToolExecute { .. } => {}
+            EventKind::ToolResult { id, name, ok, content, ms } => {
+                self.result((id, name), *ok, content, *ms);
             }
-            EventKind::Signal { signal, evidence } => {
-                let turns: Vec<String> = evidence.turns.iter().map(u64::to_string).collect();
-                let about = evidence.call.as_ref().or(evidence.text.as_ref());
-                let about = about.map(|about| format!(": {about}")).unwrap_or_default();
-                self.did(&format!("signal {signal} [turns {}]{about}", turns.join(", ")));
-            }
+            EventKind::Signal { signal, evidence } => self.signal(signal, evidence),
             EventKind::Intervention { intervention, because, text } => {
-                self.enter(intervention, because.as_ref().map(|because| &because.reason));
                 let mut what = (*intervention).to_owned();
                 // A narrow line has room for what was said only.
                 if let Some(because) = because.as_ref().filter(|_| self.width >= NARROW) {
@@ -134,15 +128,8 @@ impl View {
                 }
                 self.did(&what);
             }
-            EventKind::Usage { .. } if !self.show.verbose => {}
             EventKind::Usage { input, output, cache_read, cache_write, .. } => {
-                self.did(&format!(
-                    "usage: {} in, {} from cache, {} to cache, {} out",
-                    grouped(*input),
-                    grouped(*cache_read),
-                    grouped(*cache_write),
-                    grouped(*output)
-                ));
+                self.usage([*input, *cache_read, *cache_write, *output]);
             }
             // The call above it says so, and the child's own picture follows.
             EventKind::Child { .. } => {}
@@ -153,31 +140,35 @@ impl View {
     }
 
     fn begin(&mut self, agent: &str, model: &str, policy: &Policy) {
-        self.calls_limit = policy.tool_calls_limit;
-        self.turns_limit = policy.turns_limit;
         let mut head = vec![agent.to_owned(), model.to_owned()];
         head.extend(set_keys(policy).into_iter().map(|(key, value)| format!("{key} {value}")));
         self.head(Style::Bold, &head);
     }
 
-    fn turn(&mut self, turn: u64) {
+    fn turn(
+        &mut self,
+        turn: u64,
+        turns_limit: Option<u64>,
+        calls: (u64, Option<u64>),
+        phase: &str,
+    ) {
         self.block(Open::Nothing);
         self.show_held();
+        self.turn_ends();
         self.said.clear();
-        self.calls_of_turn = 0;
-        let mut head = vec![match self.turns_limit {
+        self.calls.clear();
+        self.turn = turn;
+        let mut head = vec![match turns_limit {
             Some(limit) => format!("turn {turn} of {limit}"),
             None => format!("turn {turn}"),
         }];
-        match self.phase {
-            Phase::Silent => {}
-            Phase::Countdown => head.push("countdown".to_owned()),
-            Phase::Landing => head.push("landing".to_owned()),
+        if phase != "silent" || self.show.verbose > 0 {
+            head.push(phase.to_owned());
         }
-        match (self.calls_limit, self.calls) {
-            (Some(limit), calls) => head.push(format!("{calls} of {limit} tool calls")),
-            (None, 0) => {}
-            (None, calls) => head.push(count(calls, "tool call")),
+        match calls {
+            (calls, Some(limit)) => head.push(format!("{calls} of {limit} tool calls")),
+            (0, None) => {}
+            (calls, None) => head.push(count(calls, "tool call")),
         }
         self.head(Style::Dim, &head);
     }
@@ -194,6 +185,10 @@ impl View {
                 input => input,
             };
             self.pieces.push(Piece::note(Style::Call, call));
+            if self.show.verbose > 1 && input.width() > room {
+                self.pieces.push(Piece::note(Style::Plain, "\n"));
+                return self.whole(Style::Dim, input);
+            }
             let input = if room < 2 || input.is_empty() {
                 String::new()
             } else {
@@ -207,6 +202,7 @@ impl View {
     }
 
     fn text(&mut self, text: &str) {
+        self.heard.text(text);
         self.said.push_str(text);
         if !self.show.stream_text {
             self.held += text.len();
@@ -242,59 +238,36 @@ impl View {
         }
     }
 
-    fn call_start(&mut self, name: &str) {
+    fn call_start(&mut self, id: &str, name: &str) {
         self.block(Open::Call { name: name.to_owned(), input: String::new(), cut: false });
         // Text before a call is no answer, so it belongs here.
         self.show_held();
-        self.calls_of_turn += 1;
+        self.calls.push((id.to_owned(), false));
+        self.heard.calls += 1;
     }
 
     fn call_input(&mut self, partial: &str) {
+        let kept = if self.show.verbose > 1 { usize::MAX } else { INPUT_KEPT };
         if let Open::Call { input, .. } = &mut self.open
-            && input.len() < INPUT_KEPT
+            && input.len() < kept
         {
-            input.extend(partial.chars().take(INPUT_KEPT));
-        }
-    }
-
-    fn result(&mut self, name: &str, ok: bool, content: &str, ms: u64) {
-        let style = if ok { Style::Dim } else { Style::Bad };
-        if self.calls_of_turn > 1 || !ok {
-            let failed = if ok { "" } else { " failed" };
-            self.note(style, &format!("  {name}{failed} · {ms} ms"));
-        }
-        let fold = if self.show.verbose { FOLD_VERBOSE } else { FOLD };
-        let content = content.trim_end();
-        let total = content.lines().count();
-        let shown = if total <= fold + 1 { total } else { fold };
-        for text in content.lines().take(shown) {
-            self.note(style, &format!("  │ {text}"));
-        }
-        if shown < total {
-            self.note(style, &format!("  … {} more lines", grouped((total - shown) as u64)));
-        }
-    }
-
-    /// What an intervention says about the phase.
-    fn enter(&mut self, intervention: &str, reason: Option<&Reason>) {
-        let phase = match (intervention, reason) {
-            ("countdown", _) => Phase::Countdown,
-            // A tool at its own limit: the others remain.
-            ("refuse", Some(Reason::Tool(_))) => return,
-            ("ask" | "refuse" | "none" | "respond", _) => Phase::Landing,
-            _ => return,
-        };
-        if self.phase != Phase::Landing {
-            self.phase = phase;
+            input.extend(partial.chars().take(kept));
         }
     }
 
     fn did(&mut self, what: &str) {
-        self.note(Style::Dim, &format!("  » {what}"));
+        if self.show.verbose == 0 {
+            return self.note(Style::Dim, &format!("  » {what}"));
+        }
+        for (at, text) in wrap(what, self.width.saturating_sub(MARGIN)).iter().enumerate() {
+            let mark = if at == 0 { "  » " } else { "    " };
+            self.note(Style::Dim, &format!("{mark}{text}"));
+        }
     }
 
     fn done(&mut self, report: &Report) {
         self.block(Open::Nothing);
+        self.turn_ends();
         let answer = report.answer.as_deref().unwrap_or_default();
         if !self.show.stream_text {
             self.held = 0;
@@ -326,8 +299,12 @@ impl View {
         if report.ended.outcome == Outcome::Cancelled {
             return;
         }
-        let message = harmless(message).replace('\n', " ");
-        self.pieces.push(Piece::note(Style::Bad, format!("error: {message}\n")));
+        let message = format!("error: {}", harmless(message).replace('\n', " "));
+        // A terminal breaks a long line itself, but not beside a margin.
+        let lines = if self.show.nested { wrap(&message, self.width) } else { vec![message] };
+        for text in lines {
+            self.pieces.push(Piece::note(Style::Bad, text + "\n"));
+        }
     }
 
     /// Text that was kept back since it might have been the answer.

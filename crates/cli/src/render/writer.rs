@@ -106,6 +106,11 @@ impl Writer {
         self.stdout(text.as_bytes());
     }
 
+    /// A text that was asked for, for a terminal: without what that would obey.
+    pub(crate) fn harmless_result(&mut self, text: &str) {
+        self.stdout(harmless(text).as_bytes());
+    }
+
     /// A line that is worth saying.
     pub(crate) fn note(&self, text: &str) {
         self.stderr(&[Piece::note(Style::Plain, format!("{}\n", harmless(text)))]);

@@ -12,6 +12,7 @@ use softland_agent::{Conversation, Event, EventKind, Journal};
 use super::{Listener, exit_status, state};
 use crate::args::{RunArgs, Which};
 use crate::failure::Failure;
+use crate::render::Kept as Shown;
 use crate::settings::Settings;
 
 /// A run before it goes.
@@ -37,6 +38,15 @@ impl Kept {
     /// The run's id, where it is kept at all.
     pub(super) fn id(&self) -> Option<&str> {
         self.file.then(|| self.journal.run())
+    }
+
+    /// How `softland show` finds its calls, where it is kept.
+    pub(super) fn named(&self, args: &RunArgs) -> Option<Shown> {
+        let run = match &args.journal {
+            Some(path) => path.display().to_string(),
+            None => self.id()?.to_owned(),
+        };
+        Some(Shown { run, within: String::new() })
     }
 }
 

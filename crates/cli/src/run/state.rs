@@ -10,7 +10,7 @@ use crate::failure::Failure;
 const NAMED: usize = 3;
 
 /// The folder of journals, by the platform's custom; `None` where the environment names no home.
-pub(super) fn folder(env: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
+pub(crate) fn folder(env: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let absolute = |name| env(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state = absolute("XDG_STATE_HOME").or_else(|| {
         if cfg!(windows) {
@@ -41,7 +41,7 @@ pub(super) fn file(folder: &Path, run: &str) -> PathBuf {
 ///
 /// # Errors
 /// Where there is none.
-pub(super) fn find(named: &str, folder: Option<&Path>) -> Result<PathBuf, Failure> {
+pub(crate) fn find(named: &str, folder: Option<&Path>) -> Result<PathBuf, Failure> {
     let path = Path::new(named);
     if path.components().count() > 1 || path.extension().is_some() {
         return Ok(path.to_owned());

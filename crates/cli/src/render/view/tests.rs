@@ -1,5 +1,5 @@
 use super::*;
-use softland_agent::core::{Because, Ended, Evidence};
+use softland_agent::core::{Because, Ended, Evidence, Reason};
 use softland_agent::{AnsweredBy, UsageTotal};
 
 fn event(turn: u64, kind: EventKind) -> Event {
@@ -13,7 +13,11 @@ fn begin(limit: Option<u64>) -> EventKind {
 }
 
 fn turn() -> EventKind {
-    EventKind::TurnStart { turns_limit: None }
+    stands(0, None, "silent")
+}
+
+fn stands(tool_calls: u64, tool_calls_limit: Option<u64>, phase: &'static str) -> EventKind {
+    EventKind::TurnStart { turns_limit: None, tool_calls, tool_calls_limit, phase }
 }
 
 fn text(text: &str) -> Vec<EventKind> {
@@ -79,12 +83,12 @@ fn of(to: To, pieces: &[Piece]) -> String {
     pieces.iter().filter(|piece| piece.to == to).map(|piece| piece.text.as_str()).collect()
 }
 
-const STREAM: Show = Show { stream_text: true, thinking: false, verbose: false };
-const PIPED: Show = Show { stream_text: false, thinking: false, verbose: false };
+const STREAM: Show = Show { stream_text: true, thinking: false, verbose: 0, nested: false };
+const PIPED: Show = Show { stream_text: false, thinking: false, verbose: 0, nested: false };
 
 fn a_run() -> Vec<EventKind> {
     [
-        vec![begin(Some(2)), turn()],
+        vec![begin(Some(2)), stands(0, Some(2), "silent")],
         text("I will look."),
         call("grep", "{\"pattern\":\"x\"}"),
         call("list_dir", "{\"path\":\".\"}"),
@@ -93,7 +97,7 @@ fn a_run() -> Vec<EventKind> {
         vec![
             did("countdown", 1, "1 tool call remaining"),
             did("ask", 2, "Tool call limit reached (2 of 2). Answer now."),
-            turn(),
+            stands(2, Some(2), "landing"),
         ],
         text("It is x."),
         vec![done("It is x.")],
@@ -269,21 +273,104 @@ fn thinking_is_shown_when_asked_for_and_ends_its_line() {
 }
 
 #[test]
-fn a_tools_own_limit_is_no_landing() {
-    let refused = EventKind::Intervention {
-        intervention: "refuse",
-        because: Some(Because::count(Reason::Tool("grep".to_owned()), 5, 5)),
-        text: Some("grep: limit of 5 reached; other tools remain".to_owned()),
-    };
-    let shown = terminal(STREAM, 80, vec![begin(None), turn(), refused, turn()]);
-    assert!(!shown.contains("landing"), "{shown}");
-}
-
-#[test]
 fn long_inputs_and_results_are_bounded() {
     let long = "x".repeat(1 << 20);
     let kinds = [vec![begin(None), turn()], call("grep", &long), ran("grep", true, &long)].concat();
     let shown = terminal(STREAM, 80, kinds);
     assert!(shown.len() < 600, "{} bytes", shown.len());
     assert!(shown.lines().all(|line| line.width() <= 80));
+}
+
+fn lines(number: usize) -> String {
+    (1..=number).map(|n| format!("line {n}\n")).collect()
+}
+
+#[test]
+fn a_folded_result_says_how_to_see_it() {
+    let kinds = [
+        vec![begin(None), turn()],
+        call("list_dir", "{}"),
+        call("grep", "{}"),
+        ran("grep", true, &lines(9)),
+    ]
+    .concat();
+    let shown = |width| {
+        let mut view = View::new(STREAM, width);
+        view.keep(Some(Kept { run: "run-7".to_owned(), within: "3.1/".to_owned() }));
+        let pieces = kinds.iter().flat_map(|kind| view.event(&event(1, kind.clone())));
+        pieces.map(|piece| piece.text).collect::<String>()
+    };
+    let wide = shown(80);
+    assert!(wide.ends_with("  … 5 more lines: softland show run-7 --call 3.1/1.2\n"), "{wide}");
+    assert!(shown(40).ends_with("  … 5 more lines (--call 3.1/1.2)\n"));
+    assert!(shown(24).ends_with("  … 5 more lines\n"));
+}
+
+#[test]
+fn a_sub_agents_answer_that_is_kept_nowhere_is_shown_whole() {
+    let kinds = [vec![begin(None), turn()], call("agent", "{}"), ran("agent", true, &lines(60))];
+    let shown = terminal(STREAM, 80, kinds.concat());
+    assert!(shown.contains("  │ line 60\n") && !shown.contains("more lines"), "{shown}");
+}
+
+#[test]
+fn verbose_shows_phases_contexts_and_odd_turns() {
+    let usage = |output| EventKind::Usage {
+        input: 1000,
+        output,
+        cache_read: 200,
+        cache_write: 0,
+        cost_usd: None,
+    };
+    let evidence =
+        Evidence { turns: vec![1, 2], call: Some("grep".to_owned()), ..Evidence::default() };
+    let kinds = [
+        vec![begin(None), turn()],
+        text("long enough to be an answer"),
+        vec![usage(34), stands(1, None, "countdown")],
+        text("."),
+        vec![usage(1), EventKind::Signal { signal: "repeat", evidence }, turn(), usage(0)],
+        vec![turn()],
+    ]
+    .concat();
+    let shown = terminal(Show { verbose: 1, ..STREAM }, 80, kinds.clone());
+    for wanted in [
+        "turn 1 · silent\n",
+        "turn 1 · countdown · 1 tool call\n",
+        "  » usage: 1,000 in, 200 from cache, 0 to cache, 34 out · context 1,234 tokens\n",
+        "  » odd turn 1: 1 character and no tool call, 1 token out\n",
+        "  » odd turn 1: no text and no tool call, 0 tokens out\n",
+        "  » signal repeat [turns 1, 2]: call grep\n",
+    ] {
+        assert!(shown.contains(wanted), "no {wanted} in\n{shown}");
+    }
+    assert_eq!(shown.matches("odd turn").count(), 2);
+    assert!(!terminal(STREAM, 80, kinds).contains("odd turn"));
+}
+
+#[test]
+fn twice_verbose_leaves_nothing_out() {
+    let long = "x".repeat(500);
+    let input = format!("{{\"pattern\":\"{long}\"}}");
+    let kinds = [
+        vec![begin(None), turn()],
+        call("grep", &input),
+        ran("grep", true, &format!("{}{long}", lines(99))),
+    ]
+    .concat();
+    let shown = terminal(Show { verbose: 2, ..STREAM }, 80, kinds);
+    let bare: String = shown.lines().filter_map(|line| line.strip_prefix("  │ ")).collect();
+    assert!(bare.starts_with(&input) && bare.ends_with(&long), "{shown}");
+    assert!(shown.contains("  │ line 99\n") && !shown.contains("more lines"));
+    assert!(shown.lines().all(|line| line.width() <= 80));
+}
+
+#[test]
+fn a_sub_agents_error_is_wrapped_whole() {
+    let message = "the provider said no ".repeat(12);
+    let failed = EventKind::Error { message, report: report(Outcome::Failed, None) };
+    let nested = Show { nested: true, ..PIPED };
+    let shown = terminal(nested, 40, vec![begin(None), turn(), failed]);
+    assert!(shown.lines().all(|line| line.width() <= 40), "{shown}");
+    assert_eq!(shown.matches("said").count(), 12);
 }

@@ -1,0 +1,88 @@
+//! Long results: their first lines, and how to see the rest.
+
+use softland_agent::AGENT_TOOL;
+use unicode_width::UnicodeWidthStr as _;
+
+use super::super::pieces::Style;
+use super::super::text::{chunks, grouped};
+use super::View;
+
+/// Lines of a result that are shown, and with `-v`.
+const FOLD: usize = 4;
+const FOLD_VERBOSE: usize = 40;
+
+/// How `softland show` finds the calls of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// What names the run: its id, or its journal.
+    pub(crate) run: String,
+    /// The place of the call that a sub-agent's run answers, with the slash behind it.
+    pub(crate) within: String,
+}
+
+impl View {
+    /// The run's calls can be looked up.
+    pub(crate) fn keep(&mut self, kept: Option<Kept>) {
+        self.kept = kept;
+    }
+
+    /// How the calls of the run that answers a call are looked up.
+    pub(crate) fn kept_within(&self, id: &str) -> Option<Kept> {
+        let Kept { run, within } = self.kept.clone()?;
+        let at = self.calls.iter().position(|(known, answered)| known == id && !answered)?;
+        Some(Kept { run, within: format!("{within}{}.{}/", self.turn, at + 1) })
+    }
+
+    pub(super) fn result(&mut self, (id, name): (&str, &str), ok: bool, content: &str, ms: u64) {
+        let at = self.calls.iter().position(|(known, answered)| known == id && !answered);
+        if let Some((_, answered)) = at.and_then(|at| self.calls.get_mut(at)) {
+            *answered = true;
+        }
+        let style = if ok { Style::Dim } else { Style::Bad };
+        if self.calls.len() > 1 || !ok {
+            let failed = if ok { "" } else { " failed" };
+            self.note(style, &format!("  {name}{failed} · {ms} ms"));
+        }
+        let content = content.trim_end();
+        if self.show.verbose > 1 {
+            return self.whole(style, content);
+        }
+        let fold = match (self.show.verbose, &self.kept) {
+            // What a sub-agent answered stands nowhere else.
+            (_, None) if name == AGENT_TOOL => usize::MAX - 1,
+            (0, _) => FOLD,
+            _ => FOLD_VERBOSE,
+        };
+        let total = content.lines().count();
+        let shown = if total <= fold + 1 { total } else { fold };
+        for text in content.lines().take(shown) {
+            self.note(style, &format!("  │ {text}"));
+        }
+        if shown < total {
+            let more = format!("  … {} more lines", grouped((total - shown) as u64));
+            let how = self.how_to_see(at, self.width.saturating_sub(more.width()));
+            self.note(style, &(more + &how));
+        }
+    }
+
+    /// The command that shows a call whole, as much of it as there is room for.
+    fn how_to_see(&self, at: Option<usize>, room: usize) -> String {
+        let (Some(Kept { run, within }), Some(at)) = (&self.kept, at) else {
+            return String::new();
+        };
+        let place = format!("--call {within}{}.{}", self.turn, at + 1);
+        [format!(": softland show {run} {place}"), format!(" ({place})")]
+            .into_iter()
+            .find(|how| how.width() <= room)
+            .unwrap_or_default()
+    }
+
+    /// Every line, in as many of the terminal's as it takes.
+    pub(super) fn whole(&mut self, style: Style, content: &str) {
+        for text in content.lines() {
+            for part in chunks(text, self.width.saturating_sub(4)) {
+                self.note(style, &format!("  │ {part}"));
+            }
+        }
+    }
+}

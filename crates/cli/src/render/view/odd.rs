@@ -1,0 +1,75 @@
+//! What `-v` says: a response's tokens and context, whether a turn was odd; and signals.
+
+use softland_agent::core::Evidence;
+
+use super::super::text::{count, grouped};
+use super::View;
+
+/// Fewer visible characters and at most so many tokens, without a call, are worth a word: what the
+/// gateway's detector calls trivial.
+const TRIVIAL: (usize, u64) = (10, 5);
+
+/// What came in one turn.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    characters: usize,
+    pub(super) calls: usize,
+    /// Output tokens of its newest response.
+    output: Option<u64>,
+}
+
+impl Heard {
+    pub(super) fn text(&mut self, text: &str) {
+        self.characters += text.chars().filter(|c| !c.is_whitespace()).count();
+    }
+}
+
+impl View {
+    /// The end of a response; tokens uncached, from the cache, into the cache, and out.
+    pub(super) fn usage(&mut self, [input, read, write, output]: [u64; 4]) {
+        self.heard.output = Some(output);
+        if self.show.verbose == 0 {
+            return;
+        }
+        let context = [input, read, write, output].into_iter().fold(0, u64::saturating_add);
+        self.did(&format!(
+            "usage: {} in, {} from cache, {} to cache, {} out · context {} tokens",
+            grouped(input),
+            grouped(read),
+            grouped(write),
+            grouped(output),
+            grouped(context)
+        ));
+    }
+
+    /// The end of a turn. A response may be shown only after its usage, so this is the place to
+    /// see that nothing came.
+    pub(super) fn turn_ends(&mut self) {
+        let Heard { characters, calls, output } = std::mem::take(&mut self.heard);
+        let Some(output) = output.filter(|_| self.show.verbose > 0 && calls == 0) else { return };
+        let text = match characters {
+            0 => "no text".to_owned(),
+            some if some < TRIVIAL.0 && output <= TRIVIAL.1 => count(some as u64, "character"),
+            _ => return,
+        };
+        let out = count(output, "token");
+        self.did(&format!("odd turn {}: {text} and no tool call, {out} out", self.turn));
+    }
+
+    /// What a detector saw: the call or the text; with `-v` all of it.
+    pub(super) fn signal(&mut self, signal: &str, evidence: &Evidence) {
+        let turns: Vec<String> = evidence.turns.iter().map(u64::to_string).collect();
+        let Evidence { call, result, text, .. } = evidence;
+        let result = &result.as_ref().map(ToString::to_string);
+        let seen: Vec<String> = if self.show.verbose == 0 {
+            call.iter().chain(text).take(1).cloned().collect()
+        } else {
+            let named = [("call", call), ("result", result), ("text", text)];
+            let seen = named.into_iter().filter_map(|(name, seen)| Some((name, seen.as_ref()?)));
+            seen.map(|(name, seen)| format!("{name} {seen}")).collect()
+        };
+        let about =
+            if seen.is_empty() { String::new() } else { format!(": {}", seen.join(" · ")) };
+        self.did(&format!("signal {signal} [turns {}]{about}", turns.join(", ")));
+    }
+}

@@ -1,0 +1,64 @@
+//! `softland show RUN --call TURN.N`: the input and the result of one call, whole.
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+use softland_agent::journal::{KeptCall, Place};
+
+use crate::args::ShowArgs;
+use crate::failure::Failure;
+use crate::render::Writer;
+use crate::run::state;
+use crate::runs::written;
+
+/// Shows the call. To a terminal its texts go without what a terminal would obey; elsewhere with
+/// their own bytes.
+pub(super) fn show(args: &ShowArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
+    let folder = state::folder(&|name| std::env::var(name).ok());
+    let path = state::find(&args.run, folder.as_deref())?;
+    let found = KeptCall::at(&path, &args.call);
+    let found = found.map_err(|error| Failure::usage(error.to_string()))?;
+    let Some(call) = found else {
+        let (path, place) = (path.display(), named(&args.call));
+        return Err(Failure::usage(format!("{path} holds no call {place} that was run")));
+    };
+    let text = if args.of.json { json(&call) } else { text(&call) };
+    match writer.stdout_is_terminal() {
+        true => writer.harmless_result(&text),
+        false => writer.result(&text),
+    }
+    Ok(written(writer))
+}
+
+fn named(places: &[Place]) -> String {
+    let named = places.iter().map(|place| format!("{}.{}", place.turn, place.call + 1));
+    named.collect::<Vec<_>>().join("/")
+}
+
+fn text(call: &KeptCall) -> String {
+    let input = match serde_json::from_str::<Value>(&call.input) {
+        Ok(input) => serde_json::to_string_pretty(&input).unwrap_or_else(|_| call.input.clone()),
+        Err(_) => call.input.clone(),
+    };
+    let (how, content) = match &call.result {
+        None => ("no result was recorded".to_owned(), ""),
+        Some(result) => {
+            let failed = if result.is_error { "failed · " } else { "" };
+            (format!("{failed}{} ms", result.ms), result.content.trim_end())
+        }
+    };
+    format!("→ {} {}\n{input}\n← {how}\n{content}\n", call.name, call.id)
+}
+
+fn json(call: &KeptCall) -> String {
+    let result = call.result.as_ref();
+    let object = json!({
+        "id": call.id,
+        "name": call.name,
+        "input": serde_json::from_str(&call.input).unwrap_or_else(|_| Value::from(&*call.input)),
+        "ok": result.map(|result| !result.is_error),
+        "content": result.map(|result| &result.content),
+        "ms": result.map(|result| result.ms),
+    });
+    format!("{object}\n")
+}
