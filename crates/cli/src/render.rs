@@ -3,6 +3,7 @@
 //!
 //! It moves no cursor: what was printed stays, on terminals and in logs alike.
 
+mod markdown;
 mod pieces;
 mod summary;
 mod text;

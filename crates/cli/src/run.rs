@@ -173,6 +173,7 @@ impl Listener {
             Format::Text => {
                 let show = Show {
                     stream_text: writer.stdout_is_terminal(),
+                    markdown: writer.answer_colour(),
                     thinking: args.show_thinking,
                     verbose: args.verbose,
                     nested: false,

@@ -243,6 +243,7 @@ fn a_terminal_streams_the_text_between_the_notes() {
         .args(["-qec", &line, "/dev/null"])
         .env("TERM", "xterm")
         .env_remove("NO_COLOR")
+        .env_remove("CI")
         .stdin(Stdio::null())
         .output();
     let Ok(typed) = typed else {

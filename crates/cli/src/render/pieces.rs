@@ -17,6 +17,11 @@ pub(crate) enum Style {
     Bold,
     Call,
     Bad,
+    /// Of an answer's Markdown, as the next ones.
+    Code,
+    Emphasis,
+    StrongEmphasis,
+    Link,
 }
 
 impl Style {
@@ -26,8 +31,11 @@ impl Style {
             Self::Plain => None,
             Self::Dim => Some("2"),
             Self::Bold => Some("1"),
-            Self::Call => Some("36"),
+            Self::Call | Self::Code => Some("36"),
             Self::Bad => Some("31"),
+            Self::Emphasis => Some("3"),
+            Self::StrongEmphasis => Some("1;3"),
+            Self::Link => Some("4"),
         }
     }
 }

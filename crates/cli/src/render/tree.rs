@@ -78,7 +78,13 @@ impl Tree {
         let level = above.map_or(1, |caller| (caller.level + 1).min(LEVELS));
         let kept = above.map_or(&self.first, |caller| &caller.view).kept_within(call);
         // Lines that are not ended could not stand beside others', and the answer is the caller's.
-        let show = Show { stream_text: false, thinking: false, nested: true, ..self.show };
+        let show = Show {
+            stream_text: false,
+            markdown: false,
+            thinking: false,
+            nested: true,
+            ..self.show
+        };
         let mut view = View::new(show, self.width.saturating_sub(level * INDENT));
         view.keep(kept);
         let which = run.rsplit('.').next().unwrap_or_default();

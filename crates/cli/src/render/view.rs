@@ -9,6 +9,7 @@ use softland_agent::core::policy::Policy;
 use softland_agent::{Event, EventKind, Report};
 use unicode_width::UnicodeWidthStr as _;
 
+use super::markdown::Markdown;
 use super::pieces::{Piece, Style, To};
 use super::text::{MIN_WIDTH, count, flow, harmless, line, wrap};
 
@@ -34,6 +35,8 @@ pub(crate) struct Show {
     /// Text streams to standard output, which is a terminal; else only the answer goes there,
     /// at the end.
     pub(crate) stream_text: bool,
+    /// Text is shown as the Markdown that it mostly is.
+    pub(crate) markdown: bool,
     /// The model's thinking.
     pub(crate) thinking: bool,
     /// 1: phases, usage, odd turns, longer results; 2: inputs and results whole.
@@ -63,6 +66,7 @@ pub(crate) struct View {
     show: Show,
     width: usize,
     open: Open,
+    markdown: Markdown,
     /// Something of the open text block was shown.
     begun: bool,
     /// The stream whose line is not ended.
@@ -92,6 +96,7 @@ impl View {
     /// The terminal has another width now.
     pub(crate) fn resize(&mut self, width: usize) {
         self.width = width.max(MIN_WIDTH);
+        self.markdown.resize(width);
     }
 
     /// What to print for one event.
@@ -175,6 +180,10 @@ impl View {
 
     /// Ends the open block and begins another.
     fn block(&mut self, next: Open) {
+        if self.show.markdown {
+            let rest = self.markdown.end();
+            self.pieces.extend(rest);
+        }
         if let Open::Call { name, input, cut } = std::mem::replace(&mut self.open, next) {
             self.end_line();
             let mark = if cut { " (cut off)" } else { "" };
@@ -212,6 +221,10 @@ impl View {
             self.end_line();
         }
         let shown = harmless(text);
+        if self.show.markdown {
+            let finished = self.markdown.push(&shown);
+            return self.pieces.extend(finished);
+        }
         // Blank lines before the first word of a block would only move it down.
         let shown = if self.begun { shown.as_str() } else { shown.trim_start_matches('\n') };
         if !shown.is_empty() {
@@ -274,7 +287,11 @@ impl View {
             self.answer(answer.to_owned());
         } else if !self.said.trim_end().ends_with(answer.trim()) {
             self.end_line();
-            self.answer(harmless(answer));
+            match self.show.markdown {
+                true => self.text(answer),
+                false => self.answer(harmless(answer)),
+            }
+            self.block(Open::Nothing);
         }
         self.end_line();
     }

@@ -32,6 +32,7 @@ pub(crate) struct Writer {
     stdout_is_terminal: bool,
     stderr_is_terminal: bool,
     colour: bool,
+    answer_colour: bool,
     lost: Lost,
 }
 
@@ -40,10 +41,13 @@ impl Writer {
     pub(crate) fn of_process() -> Self {
         let stderr_is_terminal = io::stderr().is_terminal();
         let env = |name: &str| std::env::var(name).ok();
+        let stdout_is_terminal = io::stdout().is_terminal();
         Self {
-            stdout_is_terminal: io::stdout().is_terminal(),
+            stdout_is_terminal,
             stderr_is_terminal,
             colour: wants_colour(stderr_is_terminal, &env),
+            // An answer that goes elsewhere keeps its own bytes, whatever is forced.
+            answer_colour: stdout_is_terminal && wants_colour(true, &env),
             lost: Lost::Nothing,
         }
     }
@@ -56,6 +60,11 @@ impl Writer {
     /// Whether standard error takes colours.
     pub(crate) fn colour(&self) -> bool {
         self.colour
+    }
+
+    /// Whether standard output is a terminal that takes colours.
+    pub(crate) fn answer_colour(&self) -> bool {
+        self.answer_colour
     }
 
     /// Whether something could not be written to standard output; then nothing more is.
@@ -83,7 +92,7 @@ impl Writer {
         for group in pieces.chunk_by(|a, b| a.to == b.to) {
             match group.first().map(|piece| piece.to) {
                 Some(To::Answer) => {
-                    let text: String = group.iter().map(|piece| piece.text.as_str()).collect();
+                    let text = styled(group, self.answer_colour);
                     self.stdout(text.as_bytes());
                 }
                 Some(To::Notes) => self.stderr(group),
@@ -155,24 +164,30 @@ impl Writer {
     }
 
     fn stderr(&self, pieces: &[Piece]) {
-        let mut text = String::new();
-        for piece in pieces {
-            match piece.style.sgr().filter(|_| self.colour && !piece.text.is_empty()) {
-                Some(sgr) => {
-                    let end = piece.text.trim_end_matches('\n').len();
-                    let (body, newlines) = piece.text.split_at_checked(end).unwrap_or_default();
-                    text.push_str(&format!("\u{1b}[{sgr}m{body}\u{1b}[0m{newlines}"));
-                }
-                None => text.push_str(&piece.text),
-            }
-        }
+        let text = styled(pieces, self.colour);
         // Where standard error is gone, there is nobody left to tell.
         let _ = io::stderr().lock().write_all(text.as_bytes());
     }
 }
 
+/// The text of pieces, with their looks where there are colours.
+fn styled(pieces: &[Piece], colour: bool) -> String {
+    let mut text = String::new();
+    for piece in pieces {
+        match piece.style.sgr().filter(|_| colour && !piece.text.is_empty()) {
+            Some(sgr) => {
+                let end = piece.text.trim_end_matches('\n').len();
+                let (body, newlines) = piece.text.split_at_checked(end).unwrap_or_default();
+                text.push_str(&format!("\u{1b}[{sgr}m{body}\u{1b}[0m{newlines}"));
+            }
+            None => text.push_str(&piece.text),
+        }
+    }
+    text
+}
+
 /// `NO_COLOR` (no-color.org) goes first, then `CLICOLOR_FORCE` (bixense.com/clicolors), then
-/// whether there is a terminal that can.
+/// whether there is a terminal that can, and a person before it: in CI there is none.
 fn wants_colour(is_terminal: bool, env: &dyn Fn(&str) -> Option<String>) -> bool {
     let set = |name: &str| env(name).is_some_and(|value| !value.is_empty());
     if set("NO_COLOR") {
@@ -181,7 +196,7 @@ fn wants_colour(is_terminal: bool, env: &dyn Fn(&str) -> Option<String>) -> bool
     if set("CLICOLOR_FORCE") && env("CLICOLOR_FORCE").as_deref() != Some("0") {
         return true;
     }
-    is_terminal && env("TERM").is_none_or(|term| term != "dumb")
+    is_terminal && !set("CI") && env("TERM").is_none_or(|term| term != "dumb")
 }
 
 #[cfg(test)]
@@ -197,6 +212,7 @@ mod tests {
             (true, &[("NO_COLOR", "")][..], true),
             (true, &[("TERM", "dumb")][..], false),
             (true, &[("TERM", "xterm")][..], true),
+            (true, &[("CI", "true"), ("TERM", "xterm")][..], false),
             (false, &[("CLICOLOR_FORCE", "1")][..], true),
             (false, &[("CLICOLOR_FORCE", "0")][..], false),
             (true, &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")][..], false),

@@ -83,8 +83,10 @@ fn of(to: To, pieces: &[Piece]) -> String {
     pieces.iter().filter(|piece| piece.to == to).map(|piece| piece.text.as_str()).collect()
 }
 
-const STREAM: Show = Show { stream_text: true, thinking: false, verbose: 0, nested: false };
-const PIPED: Show = Show { stream_text: false, thinking: false, verbose: 0, nested: false };
+const STREAM: Show =
+    Show { stream_text: true, markdown: false, thinking: false, verbose: 0, nested: false };
+const PIPED: Show =
+    Show { stream_text: false, markdown: false, thinking: false, verbose: 0, nested: false };
 
 fn a_run() -> Vec<EventKind> {
     [
@@ -373,4 +375,21 @@ fn a_sub_agents_error_is_wrapped_whole() {
     let shown = terminal(nested, 40, vec![begin(None), turn(), failed]);
     assert!(shown.lines().all(|line| line.width() <= 40), "{shown}");
     assert_eq!(shown.matches("said").count(), 12);
+}
+
+#[test]
+fn markdown_is_rendered_between_the_notes() {
+    let kinds = [
+        vec![begin(None), turn()],
+        text("I *will* look."),
+        call("grep", "{}"),
+        text("**Found**:\n\n- a\n- b"),
+        vec![done("**Found**:\n\n- a\n- b")],
+    ]
+    .concat();
+    let shown = terminal(Show { markdown: true, ..STREAM }, 80, kinds);
+    assert!(shown.ends_with("turn 1\nI will look.\n→ grep {}\nFound:\n\n• a\n• b\n"), "{shown}");
+    let respond = [vec![begin(None), turn()], call("respond", "{}"), vec![done("a **b**")]];
+    let shown = terminal(Show { markdown: true, ..STREAM }, 80, respond.concat());
+    assert!(shown.ends_with("→ respond {}\na b\n"), "{shown}");
 }

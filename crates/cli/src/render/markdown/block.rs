@@ -1,0 +1,83 @@
+//! The first block of a text, as lines.
+
+use std::ops::Range;
+
+use pulldown_cmark::{Event, Options, Parser, Tag};
+
+use super::Line;
+use super::layout::Layout;
+
+/// A block at the beginning of a text.
+pub(super) struct Block {
+    pub(super) lines: Vec<Line>,
+    /// How many of them stay as they are, whatever follows.
+    pub(super) stable: usize,
+    /// Where whole lines of fenced code stand in the source.
+    pub(super) code: Option<Range<usize>>,
+    kind: Kind,
+}
+
+enum Kind {
+    Paragraph,
+    Heading,
+    Other,
+}
+
+impl Block {
+    /// Whether nothing that follows this source can belong to it.
+    pub(super) fn is_closed(&self, source: &str) -> bool {
+        match self.kind {
+            Kind::Paragraph => source.ends_with("\n\n"),
+            Kind::Heading => source.ends_with('\n'),
+            Kind::Other => false,
+        }
+    }
+}
+
+/// The first block, and where the one behind it begins.
+pub(super) fn first(source: &str, width: usize) -> Option<(Block, Option<usize>)> {
+    let options =
+        Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
+    let mut events = Parser::new_ext(source, options).into_offset_iter();
+    let mut layout = Layout::new(width);
+    let (mut kind, mut fenced, mut depth) = (None, false, 0_usize);
+    let (mut stable, mut code) = (0, None::<Range<usize>>);
+    for (event, range) in events.by_ref() {
+        match &event {
+            Event::Start(tag) => {
+                if depth == 0 {
+                    fenced = matches!(tag, Tag::CodeBlock(kind) if kind.is_fenced());
+                }
+                kind.get_or_insert(match tag {
+                    Tag::Paragraph => Kind::Paragraph,
+                    Tag::Heading { .. } => Kind::Heading,
+                    _ => Kind::Other,
+                });
+                // Items before this one are whole.
+                if depth == 1 && matches!(tag, Tag::Item) {
+                    stable = layout.lines.len();
+                }
+                depth += 1;
+            }
+            Event::End(_) => depth = depth.saturating_sub(1),
+            Event::Text(_) if fenced => {
+                let start = code.as_ref().map_or(range.start, |code| code.start);
+                code = Some(start..range.end);
+            }
+            _ => {}
+        }
+        layout.event(event);
+        if depth == 0 {
+            break;
+        }
+    }
+    let kind = kind.or_else(|| (!layout.lines.is_empty()).then_some(Kind::Other))?;
+    let next = events.next().map(|(_, range)| range.start);
+    // Up to the end of the last whole line.
+    let code = code.and_then(|code| {
+        let text = source.get(code.clone())?;
+        stable = text.matches('\n').count();
+        Some(code.start..code.start + text.rfind('\n')? + 1)
+    });
+    Some((Block { lines: layout.lines, stable, code, kind }, next))
+}

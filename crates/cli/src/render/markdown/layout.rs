@@ -1,0 +1,267 @@
+//! Blocks laid out as lines, by the parser's events.
+
+use pulldown_cmark::{Event, Tag, TagEnd};
+use unicode_width::UnicodeWidthStr as _;
+
+use super::super::pieces::Style;
+use super::super::text::harmless;
+use super::table::Table;
+use super::words::Words;
+use super::{Line, Span};
+
+/// Columns of a rule.
+const RULE: usize = 40;
+/// The fewest columns that margins leave.
+const LEAST: usize = 16;
+
+/// What stands before the lines of a block.
+#[derive(Debug)]
+struct Margin {
+    /// Before its first line, until that was laid out.
+    first: Option<Span>,
+    rest: Span,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Layout {
+    width: usize,
+    pub(super) lines: Vec<Line>,
+    margins: Vec<Margin>,
+    words: Words,
+    /// The numbers of the lists that are open; `None` without numbers.
+    lists: Vec<Option<u64>>,
+    /// Where the links that are open lead, and whether their text was that already.
+    links: Vec<(String, String)>,
+    strong: usize,
+    emphasis: usize,
+    heading: bool,
+    code: Option<String>,
+    table: Option<Table>,
+}
+
+impl Layout {
+    pub(super) fn new(width: usize) -> Self {
+        Self { width, ..Self::default() }
+    }
+
+    pub(super) fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Start(tag) => self.start(tag),
+            Event::End(tag) => self.end(tag),
+            Event::Text(text) => match &mut self.code {
+                Some(code) => code.push_str(&text),
+                None => self.text(self.style(), &text),
+            },
+            Event::Code(text) => self.text(Style::Code, &text),
+            Event::InlineMath(text) | Event::DisplayMath(text) => self.text(Style::Code, &text),
+            Event::Html(text) | Event::InlineHtml(text) => match &mut self.code {
+                Some(code) => code.push_str(&text),
+                None => self.text(Style::Plain, &text),
+            },
+            Event::FootnoteReference(name) => self.text(Style::Plain, &format!("[^{name}]")),
+            Event::SoftBreak => self.words.part(),
+            Event::HardBreak => self.flush(),
+            Event::Rule => {
+                let rule = "─".repeat(RULE.min(self.room()));
+                self.line(vec![Span::new(Style::Dim, rule)]);
+            }
+            Event::TaskListMarker(done) => {
+                self.text(Style::Plain, if done { "[x] " } else { "[ ] " });
+            }
+        }
+    }
+
+    fn style(&self) -> Style {
+        match (self.heading || self.strong > 0, self.emphasis > 0) {
+            _ if !self.links.is_empty() => Style::Link,
+            (true, true) => Style::StrongEmphasis,
+            (true, false) => Style::Bold,
+            (false, true) => Style::Emphasis,
+            (false, false) => Style::Plain,
+        }
+    }
+
+    fn text(&mut self, style: Style, text: &str) {
+        if let Some((_, shown)) = self.links.last_mut() {
+            shown.push_str(text);
+        }
+        self.words.push(style, text);
+    }
+
+    fn start(&mut self, tag: Tag<'_>) {
+        match tag {
+            Tag::Paragraph => self.apart(),
+            Tag::Heading { .. } => {
+                self.apart();
+                self.heading = true;
+            }
+            Tag::BlockQuote(_) => {
+                self.apart();
+                self.margin(None, Span::new(Style::Dim, "│ "));
+            }
+            Tag::CodeBlock(_) | Tag::HtmlBlock => {
+                self.flush();
+                self.code = Some(String::new());
+            }
+            Tag::List(first) => {
+                self.flush();
+                self.lists.push(first);
+            }
+            Tag::Item => self.item(),
+            Tag::Table(_) => {
+                self.apart();
+                self.table = Some(Table::default());
+            }
+            Tag::TableHead => {
+                self.strong += 1;
+                self.row();
+            }
+            Tag::TableRow => self.row(),
+            Tag::Emphasis => self.emphasis += 1,
+            Tag::Strong => self.strong += 1,
+            Tag::Strikethrough => self.words.push(Style::Plain, "~~"),
+            Tag::Link { dest_url, .. } => self.links.push((dest_url.into_string(), String::new())),
+            Tag::Image { dest_url, .. } => {
+                self.text(Style::Plain, "image: ");
+                self.links.push((dest_url.into_string(), String::new()));
+            }
+            // None of these is asked for, or has text of its own.
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        match tag {
+            TagEnd::Paragraph => self.flush(),
+            TagEnd::Heading(_) => {
+                self.flush();
+                self.heading = false;
+            }
+            TagEnd::BlockQuote(_) => {
+                self.flush();
+                self.margins.pop();
+            }
+            TagEnd::CodeBlock | TagEnd::HtmlBlock => {
+                self.code_ends(matches!(tag, TagEnd::HtmlBlock))
+            }
+            TagEnd::List(_) => {
+                self.lists.pop();
+            }
+            TagEnd::Item => {
+                self.flush();
+                self.item_ends();
+            }
+            TagEnd::Table => {
+                let room = self.room();
+                for line in self.table.take().unwrap_or_default().lines(room) {
+                    self.line(line);
+                }
+            }
+            TagEnd::TableHead => self.strong = self.strong.saturating_sub(1),
+            TagEnd::TableCell => {
+                let words = std::mem::take(&mut self.words);
+                if let Some(table) = &mut self.table {
+                    table.cell(words);
+                }
+            }
+            TagEnd::Emphasis => self.emphasis = self.emphasis.saturating_sub(1),
+            TagEnd::Strong => self.strong = self.strong.saturating_sub(1),
+            TagEnd::Strikethrough => self.words.push(Style::Plain, "~~"),
+            TagEnd::Link | TagEnd::Image => self.link_ends(),
+            _ => {}
+        }
+    }
+
+    /// Where a link leads stands behind its text, unless that says so.
+    fn link_ends(&mut self) {
+        let Some((to, shown)) = self.links.pop() else { return };
+        if !to.is_empty() && to != shown && to.strip_prefix("mailto:") != Some(&shown) {
+            self.words.push(Style::Dim, &format!(" ({to})"));
+        }
+    }
+
+    fn row(&mut self) {
+        if let Some(table) = &mut self.table {
+            table.row();
+        }
+    }
+
+    fn item(&mut self) {
+        let mark = match self.lists.last_mut() {
+            Some(Some(number)) => {
+                let mark = format!("{number}. ");
+                *number = number.saturating_add(1);
+                mark
+            }
+            _ => "• ".to_owned(),
+        };
+        let rest = Span::new(Style::Plain, " ".repeat(mark.width()));
+        self.margin(Some(Span::new(Style::Plain, mark)), rest);
+    }
+
+    /// An item without text has its mark all the same.
+    fn item_ends(&mut self) {
+        if self.margins.last().is_some_and(|margin| margin.first.is_some()) {
+            self.line(Line::new());
+        }
+        self.margins.pop();
+    }
+
+    /// Where a margin would leave too little room there is none, and its mark is a word.
+    fn margin(&mut self, first: Option<Span>, rest: Span) {
+        if self.room() >= LEAST + rest.text.width() {
+            return self.margins.push(Margin { first, rest });
+        }
+        self.margins.push(Margin { first: None, rest: Span::new(Style::Plain, "") });
+        if let Some(Span { style, text }) = first {
+            self.flush();
+            self.text(style, &text);
+        }
+    }
+
+    fn room(&self) -> usize {
+        let margins: usize = self.margins.iter().map(|margin| margin.rest.text.width()).sum();
+        self.width.saturating_sub(margins).max(1)
+    }
+
+    /// A blank line before a block that is not the first one of its container.
+    fn apart(&mut self) {
+        self.flush();
+        let is_first = self.margins.last().is_some_and(|margin| margin.first.is_some());
+        if !self.lines.is_empty() && !is_first {
+            self.line(Line::new());
+        }
+    }
+
+    /// Lays out the words that are gathered.
+    fn flush(&mut self) {
+        if self.words.is_empty() {
+            return;
+        }
+        let words = std::mem::take(&mut self.words);
+        for line in words.lines(self.room()) {
+            self.line(line);
+        }
+    }
+
+    /// Code as it is, whatever its width: broken lines could not be copied.
+    fn code_ends(&mut self, html: bool) {
+        let (style, indent) = if html { (Style::Plain, "") } else { (Style::Code, "  ") };
+        for text in self.code.take().unwrap_or_default().lines() {
+            let text = harmless(text).replace('\t', "    ");
+            self.line(vec![Span::new(style, format!("{indent}{text}"))]);
+        }
+    }
+
+    fn line(&mut self, content: Line) {
+        let mut line = Line::new();
+        for margin in &mut self.margins {
+            line.push(margin.first.take().unwrap_or_else(|| margin.rest.clone()));
+        }
+        line.extend(content);
+        while line.last().is_some_and(|span| span.text.trim().is_empty()) {
+            line.pop();
+        }
+        self.lines.push(line);
+    }
+}

@@ -1,0 +1,85 @@
+//! Tables: columns side by side where there is room, else a line for each cell.
+
+use super::super::pieces::Style;
+use super::words::{Words, columns};
+use super::{Line, Span};
+
+/// A table that is being received.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    rows: Vec<Vec<Line>>,
+}
+
+impl Table {
+    pub(super) fn row(&mut self) {
+        self.rows.push(Vec::new());
+    }
+
+    pub(super) fn cell(&mut self, words: Words) {
+        if let Some(row) = self.rows.last_mut() {
+            row.push(words.line());
+        }
+    }
+
+    pub(super) fn lines(self, width: usize) -> Vec<Line> {
+        let number = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let wide = |at: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(at));
+            cells.map(|cell| columns(cell)).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..number).map(wide).collect();
+        let total = widths.iter().sum::<usize>() + number.saturating_sub(1) * 3;
+        if total <= width {
+            side_by_side(self.rows, &widths)
+        } else {
+            one_by_one(&self.rows, width)
+        }
+    }
+}
+
+fn side_by_side(rows: Vec<Vec<Line>>, widths: &[usize]) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for (at, mut row) in rows.into_iter().enumerate() {
+        row.resize(widths.len(), Line::new());
+        let mut line = Line::new();
+        for (nth, (cell, width)) in row.into_iter().zip(widths).enumerate() {
+            if nth > 0 {
+                line.push(Span::new(Style::Dim, " │ "));
+            }
+            let gap = width.saturating_sub(columns(&cell));
+            line.extend(cell);
+            if nth + 1 < widths.len() {
+                line.push(Span::new(Style::Plain, " ".repeat(gap)));
+            }
+        }
+        lines.push(line);
+        if at == 0 {
+            let rules: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
+            lines.push(vec![Span::new(Style::Dim, rules.join("─┼─"))]);
+        }
+    }
+    lines
+}
+
+/// Each row as lines of `heading: cell`.
+fn one_by_one(rows: &[Vec<Line>], width: usize) -> Vec<Line> {
+    let Some((head, rows)) = rows.split_first() else { return Vec::new() };
+    let mut lines = Vec::new();
+    for (at, row) in rows.iter().enumerate() {
+        if at > 0 {
+            lines.push(Line::new());
+        }
+        for (nth, cell) in row.iter().enumerate() {
+            let mut words = Words::default();
+            for span in head.get(nth).into_iter().flatten() {
+                words.push(span.style, &span.text);
+            }
+            words.push(Style::Plain, ": ");
+            for span in cell {
+                words.push(span.style, &span.text);
+            }
+            lines.extend(words.lines(width));
+        }
+    }
+    lines
+}
