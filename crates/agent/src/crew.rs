@@ -36,6 +36,8 @@ pub struct Crew {
     members: Arc<[Member]>,
     /// Levels of sub-agents below the agent that has the crew.
     depth: u64,
+    /// The tool as the model was told of it when the run was begun.
+    told: Option<ToolDef>,
 }
 
 /// Two members of one name.
@@ -65,7 +67,7 @@ impl Crew {
                 return Err(SameName { name: name.clone() });
             }
         }
-        Ok(Self { members: members.into(), depth: depth_limit })
+        Ok(Self { members: members.into(), depth: depth_limit, told: None })
     }
 
     /// The members, in order.
@@ -82,6 +84,9 @@ impl Crew {
 
     /// The tool's definition; `None` where nobody may be called, so that it is not offered.
     pub(crate) fn def(&self) -> Option<ToolDef> {
+        if self.told.is_some() {
+            return self.told.clone();
+        }
         if self.depth == 0 || self.members.is_empty() {
             return None;
         }
@@ -115,9 +120,15 @@ impl Crew {
         })
     }
 
-    /// The member as `caller` calls it.
+    /// The same crew, as the model was told of it when the run was begun.
+    pub(crate) fn as_told(self, told: ToolDef) -> Self {
+        Self { told: Some(told), ..self }
+    }
+
+    /// The member as `caller` calls it, with tools that have seen nothing yet.
     pub(crate) fn called(&self, member: &Member, caller: &Agent) -> Agent {
         let mut agent = member.agent.clone();
+        agent.tools = agent.tools.fresh();
         if member.inherits {
             let (format, thinking) = (agent.options.tool_format, agent.options.show_thinking);
             agent.model.clone_from(&caller.model);
@@ -127,7 +138,11 @@ impl Crew {
         }
         let below = self.depth.saturating_sub(1);
         let depth = member.depth_limit.map_or(below, |own| own.min(below));
-        agent.crew = member.delegates.then(|| Self { members: Arc::clone(&self.members), depth });
+        agent.crew = member.delegates.then(|| Self {
+            members: Arc::clone(&self.members),
+            depth,
+            told: None,
+        });
         let (own, above) = (&mut agent.policy, &caller.policy);
         // A sub-agent is of its caller's session; what its file says of a session is about itself
         // and those below it.

@@ -6,7 +6,9 @@
 //! again, by the same code, with the recorded facts in the place of the world; where it comes to
 //! another one than was recorded, it ends with an error. `docs/runs.md` has the format.
 //!
-//! One file holds a whole tree of runs. A [`Journal`] is the file, a [`RunJournal`] the part of
+//! One file holds a whole tree of runs, in the order in which its records were written. Its runs are
+//! gone on with together: each comes to its own records again, and none does anything new before
+//! all have, since what one may spend depends on what the others hold. A [`Journal`] is the file, a [`RunJournal`] the part of
 //! one run; both are cheap to clone and may be used at the same time.
 
 mod bytes;
@@ -17,11 +19,13 @@ mod past;
 mod record;
 mod run;
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
+use tokio::sync::Notify;
 
 use crate::event::Report;
 use file::Runs;
@@ -31,7 +35,7 @@ use record::Record;
 pub use call::{KeptCall, KeptResult, Place};
 pub use error::{JournalError, JournalErrorKind};
 pub(crate) use past::Known;
-pub(crate) use record::{Call, Came, CameTo, Request, Reserve, Round, Took};
+pub(crate) use record::{Call, CallResult, Came, CameTo, Request, Reserve, Round, Took};
 pub use record::{Parent, Start, Told};
 pub(crate) use run::{Clock, Fate, body};
 pub use run::{RunJournal, new_id, now};
@@ -48,6 +52,10 @@ struct Inner {
     /// What went wrong first: after that nothing is written any more.
     failure: Mutex<Option<JournalError>>,
     runs: Mutex<Runs>,
+    /// Runs that have not come to the end of what is recorded of them.
+    behind: Mutex<BTreeSet<String>>,
+    /// One of them has.
+    caught_up: Notify,
 }
 
 /// What a finished run came to.
@@ -78,7 +86,8 @@ impl Journal {
     /// # Errors
     /// A file that is in use, damaged or cannot be read, or in which no run was begun.
     pub fn open(path: &Path) -> Result<Self, JournalError> {
-        let (file, runs) = file::open(path)?;
+        let (file, mut runs) = file::open(path)?;
+        runs.reopen();
         if runs.root.is_none() {
             return Err(JournalError::new(path, JournalErrorKind::Empty));
         }
@@ -87,7 +96,9 @@ impl Journal {
 
     fn over(path: &Path, file: file::Writer, runs: Runs) -> Self {
         let (file, failure, runs) = (Mutex::new(file), Mutex::default(), Mutex::new(runs));
-        Self { inner: Arc::new(Inner { path: path.to_owned(), file, failure, runs }) }
+        let (behind, caught_up) = (Mutex::default(), Notify::new());
+        let path = path.to_owned();
+        Self { inner: Arc::new(Inner { path, file, failure, runs, behind, caught_up }) }
     }
 
     /// The same, its records written through something else: to count, copy or refuse them.
@@ -114,14 +125,15 @@ impl Journal {
     pub fn root(&self, new: &str) -> RunJournal {
         let mut runs = lock(&self.inner.runs);
         let run = runs.root.clone().unwrap_or_else(|| new.to_owned());
-        let past = runs.runs.remove(&run).unwrap_or_default();
+        let ms = runs.ms();
+        let past = Past { ms, ..runs.runs.remove(&run).unwrap_or_default() };
         RunJournal::of(Some(self.clone()), run, None, past)
     }
 
     /// The run that answers a call: the recorded one, or a new one.
-    fn child(&self, parent: Parent) -> RunJournal {
+    fn child(&self, parent: Parent, new: impl FnOnce() -> String) -> RunJournal {
         let mut runs = lock(&self.inner.runs);
-        let run = runs.children.get(&parent).cloned().unwrap_or_else(new_id);
+        let run = runs.children.get(&parent).cloned().unwrap_or_else(new);
         let past = runs.runs.remove(&run).unwrap_or_default();
         RunJournal::of(Some(self.clone()), run, Some(parent), past)
     }
@@ -130,6 +142,40 @@ impl Journal {
     #[must_use]
     pub fn failure(&self) -> Option<JournalError> {
         lock(&self.inner.failure).clone()
+    }
+
+    /// What the children that are recorded were begun with.
+    fn children(&self) -> Vec<Start> {
+        let runs = lock(&self.inner.runs);
+        let child = |past: &Past| past.start.clone().filter(|start| start.parent.is_some());
+        runs.runs.values().filter_map(child).collect()
+    }
+
+    /// A run is driven: it and those below it come to what is recorded of them, before any of them
+    /// goes on.
+    fn gather(&self, run: &str, past: &Past) {
+        *lock(&self.inner.behind) = lock(&self.inner.runs).left_below(run, past);
+    }
+
+    /// A run has come to the end of what is recorded of it.
+    fn is_through(&self, run: &str) {
+        lock(&self.inner.behind).remove(run);
+        self.inner.caught_up.notify_waiters();
+    }
+
+    /// Waits until every run of the tree has come to the end of what is recorded of it: what they
+    /// hold and have spent is not known before. Where the journal has failed, nothing goes on.
+    async fn caught_up(&self) {
+        loop {
+            let changed = self.inner.caught_up.notified();
+            tokio::pin!(changed);
+            // What changes between the look and the wait is not missed.
+            changed.as_mut().enable();
+            if lock(&self.inner.behind).is_empty() || self.failure().is_some() {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// Writes one record, whole.
@@ -145,7 +191,9 @@ impl Journal {
 
     /// Keeps what went wrong first.
     fn fail(&self, error: JournalError) -> JournalError {
-        lock(&self.inner.failure).get_or_insert(error).clone()
+        let error = lock(&self.inner.failure).get_or_insert(error).clone();
+        self.inner.caught_up.notify_waiters();
+        error
     }
 
     fn differs(&self, record: &'static str, turn: u64, by: &str) -> JournalError {

@@ -150,7 +150,8 @@ impl Agent {
 
     /// [`Self::ask`], kept in a journal. A run that is recorded there is gone on with: as it was
     /// begun, whatever `prompt` and the agent are now, and the conversation becomes that of the
-    /// journal. Tools and transport are this agent's. The run of an agent with a crew is not kept.
+    /// journal. Tools, transport and crew are this agent's. The runs of its crew are kept in the
+    /// same journal, and gone on with by the same call.
     ///
     /// # Errors
     /// [`Unfit`] before anything is sent.
@@ -162,14 +163,11 @@ impl Agent {
         events: &mut (dyn FnMut(&Event) + Send),
         cancel: &CancellationToken,
     ) -> Result<Report, Unfit> {
-        // What a tree of runs decides depends on what others of it hold: to be come to again, that
-        // would have to be recorded as well.
-        let unkept = self.crew.as_ref().map(|_| RunJournal::unkept(journal.run().to_owned()));
-        let journal = unkept.as_ref().unwrap_or(journal);
         let agent = match journal.start() {
             Some(start) => begun::again(self, start)?,
             None => self.clone(),
         };
+        begun::children_again(&agent, &journal.children())?;
         let setup = Setup::of(&agent)?;
         agent.crew_is_fit()?;
         match journal.start() {
@@ -184,6 +182,7 @@ impl Agent {
             UnderWay::new(&agent, setup, conversation, purse, emit, (journal, cancel));
         under_way.settle_head();
         under_way.write_start().map_err(Unfit::Journal)?;
+        journal.gather();
         Ok(Box::pin(under_way.run()).await)
     }
 
@@ -262,6 +261,8 @@ struct UnderWay<'a> {
     nth: u64,
     /// Children that it has begun.
     children: u64,
+    /// The turns that it has come to, and the calls that have run in them.
+    reached: (u64, u64),
 }
 
 impl<'a> UnderWay<'a> {
@@ -287,6 +288,7 @@ impl<'a> UnderWay<'a> {
             turn: 0,
             nth: 0,
             children: 0,
+            reached: (0, 0),
         }
     }
 }
@@ -302,7 +304,7 @@ impl UnderWay<'_> {
             (self.turn, self.nth) = (self.turn + 1, 0);
             let (driven, used) = self.turn().await;
             let report = match self.journal.failure() {
-                Some(error) => Some(self.unkept(&error, &used)),
+                Some(error) => Some(self.unkept(&error)),
                 None => self.take(driven, &used).await,
             };
             if let Some(report) = report {
@@ -315,12 +317,15 @@ impl UnderWay<'_> {
     async fn take(&mut self, driven: Driven, used: &Used) -> Option<Report> {
         let Driven { done, failure } = driven;
         let Done { ended, answer, local, calls, messages, records, used: after, .. } = done;
+        self.reached = (after.turns.max(used.turns + 1), used.calls);
         if let Err(error) = self.take_turn(messages, records) {
-            return Some(self.unkept(&error, used));
+            return Some(self.unkept(&error));
         }
         let Some(mut ended) = ended else {
+            let ran = calls.iter().filter(|call| call.admission.runs()).count() as u64;
+            self.reached.1 += ran;
             return match self.answer_calls(&calls, used.result_chars).await {
-                Err(error) => Some(self.unkept(&error, used)),
+                Err(error) => Some(self.unkept(&error)),
                 Ok(Answers { cancelled: true }) => Some(self.cancelled(used, &calls)),
                 Ok(Answers { cancelled: false }) => None,
             };
@@ -328,7 +333,7 @@ impl UnderWay<'_> {
         if !local && !calls.is_empty() {
             let answer = answer.as_deref().unwrap_or_default();
             if let Err(error) = self.close_answer(&calls, answer) {
-                return Some(self.unkept(&error, used));
+                return Some(self.unkept(&error));
             }
         }
         let answered_by = if local { AnsweredBy::Local } else { AnsweredBy::Model };
@@ -359,9 +364,9 @@ impl UnderWay<'_> {
     }
 
     /// What cannot be kept is not gone on with.
-    fn unkept(&self, error: &JournalError, used: &Used) -> Report {
+    fn unkept(&self, error: &JournalError) -> Report {
         let ended = Ended::plain(Outcome::Failed, Reason::Journal);
-        let report = self.ended(ended, used.turns, used.calls);
+        let report = self.ended(ended, self.reached.0, self.reached.1);
         let resume = report.resume.clone().filter(|_| error.leaves_a_good_journal());
         Report { failure: Some(error.to_string()), resume, ..report }
     }
@@ -370,11 +375,12 @@ impl UnderWay<'_> {
     /// before it, too.
     async fn turn(&mut self) -> (Driven, Used) {
         let body = self.request();
-        if !self.journal.is_replaying() {
+        if !self.journal.has_turn(self.turn) {
+            self.journal.caught_up().await;
             self.wait_for_room(body.len()).await;
         }
         let facts = |elapsed| self.meter.facts(body.len(), elapsed);
-        let facts = match self.journal.turn(self.turn, facts) {
+        let facts = match self.journal.turn(self.turn, self.shares(), facts) {
             Ok(facts) => facts,
             Err(error) => return (Driven::ours(&error), Used::default()),
         };
@@ -404,6 +410,11 @@ impl UnderWay<'_> {
         (self.drive(exchange).await, used)
     }
 
+    /// Whether what there is for the run is for others, too.
+    fn shares(&self) -> bool {
+        self.agent.crew.is_some() || self.journal.is_child()
+    }
+
     fn cancelled(&self, used: &Used, calls: &[Pending]) -> Report {
         let ran = calls.iter().filter(|call| call.admission.runs()).count() as u64;
         let (turns, tool_calls) = (used.turns + 1, used.calls + ran);
@@ -418,9 +429,10 @@ impl UnderWay<'_> {
         let written = self.journal.end(self.turn, self.emit.seq(), &report);
         let report = match written {
             Err(error) if report.ended.reason != Reason::Journal => {
-                let (turns, calls) = (report.turns, report.tool_calls);
-                self.unkept(&error, &Used { turns, calls, ..Used::default() })
+                self.reached = (report.turns, report.tool_calls);
+                self.unkept(&error)
             }
+            Ok(Some(recorded)) => recorded,
             _ => report,
         };
         let kind = if report.ended.outcome.is_done() {

@@ -182,6 +182,7 @@ struct Entry {
 #[derive(Clone, Default)]
 pub struct ToolSet {
     entries: Vec<Entry>,
+    anew: Option<Arc<dyn Fn() -> Self + Send + Sync>>,
 }
 
 impl std::fmt::Debug for ToolSet {
@@ -195,6 +196,17 @@ impl ToolSet {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The same set, with how to make it for another run: tools may know what they have shown.
+    #[must_use]
+    pub fn made_by(self, anew: impl Fn() -> Self + Send + Sync + 'static) -> Self {
+        Self { anew: Some(Arc::new(anew)), ..self }
+    }
+
+    /// The set for another run; the same tools where nothing says how to make them.
+    pub(crate) fn fresh(&self) -> Self {
+        self.anew.as_ref().map_or_else(|| self.clone(), |anew| anew())
     }
 
     /// Adds a tool at the end.

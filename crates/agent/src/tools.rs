@@ -59,6 +59,11 @@ impl Means {
         Self { files: Files::new(root), programs: None, hosts: Vec::new() }
     }
 
+    /// The same for another run, which has read none of the files yet.
+    pub(crate) fn unseen(&self) -> Self {
+        Self { files: Files::new(self.files.root.clone()), ..self.clone() }
+    }
+
     /// With the leave to run programs, which are not confined to the root.
     #[must_use]
     pub fn with_programs(self, programs: Programs) -> Self {

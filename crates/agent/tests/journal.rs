@@ -12,6 +12,13 @@ mod faults;
 #[cfg(unix)]
 #[path = "journal/kill.rs"]
 mod kill;
+#[path = "journal/tree.rs"]
+mod tree;
+#[cfg(unix)]
+#[path = "journal/tree_kill.rs"]
+mod tree_kill;
+#[path = "journal/tree_replay.rs"]
+mod tree_replay;
 #[path = "journal/replay.rs"]
 mod replay;
 #[path = "journal/scenarios.rs"]

@@ -35,8 +35,16 @@ impl AgentFile {
             }
         }
         let means = means.with_hosts(self.http_allow.clone());
-        let tools = self.tools.iter().filter_map(|name| built_in(name, &means));
-        let commands = self.commands.iter().filter_map(|def| command(def, &means));
+        let set = self.made(label, &means)?;
+        let (file, label) = (self.clone(), label.to_owned());
+        // Another run of the agent has seen no files yet. What could be made once can be again.
+        let anew = move || file.made(&label, &means.unseen()).unwrap_or_default();
+        Ok(set.made_by(anew))
+    }
+
+    fn made(&self, label: &str, means: &Means) -> Result<ToolSet, Vec<Problem>> {
+        let tools = self.tools.iter().filter_map(|name| built_in(name, means));
+        let commands = self.commands.iter().filter_map(|def| command(def, means));
         let mut set = ToolSet::new();
         for tool in tools.chain(commands) {
             let added = set.add(tool);

@@ -1,9 +1,10 @@
 //! The file: locked, appended record by record, read once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom, Write};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -65,8 +66,18 @@ pub(super) fn peek(path: &Path) -> Result<Runs, JournalError> {
     Ok(read(path, &file)?.0)
 }
 
+/// How long a lock is tried for: that of a process which was killed goes with it, but not at once.
+const DYING: Duration = Duration::from_millis(600);
+const BETWEEN_TRIES: Duration = Duration::from_millis(20);
+
 fn lock(path: &Path, file: &File) -> Result<(), JournalError> {
-    match file.try_lock() {
+    let began = Instant::now();
+    let mut locked = file.try_lock();
+    while matches!(locked, Err(TryLockError::WouldBlock)) && began.elapsed() < DYING {
+        std::thread::sleep(BETWEEN_TRIES);
+        locked = file.try_lock();
+    }
+    match locked {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(JournalError::new(path, JournalErrorKind::InUse)),
         // Some file systems have no locks: what a lock protects from is rare there, too.
@@ -140,7 +151,70 @@ impl Runs {
             return Err(Wrong::Other(format!("`{}` of a run that has no start", kind.word())));
         };
         past.ms = past.ms.max(ms);
-        put(past, kind, line)
+        match kind {
+            Kind::Resume => self.reopen(),
+            kind => put(past, kind, line)?,
+        }
+        Ok(())
+    }
+
+    /// The tree is gone on with: what ended without an answer has not ended, and what was cancelled
+    /// below it, and has not handed that back, has not either.
+    pub(super) fn reopen(&mut self) {
+        let root = self.root.as_ref().and_then(|root| self.runs.get(root));
+        if root.is_none_or(Past::is_done) {
+            return;
+        }
+        let mut open: Vec<String> = self.root.iter().cloned().collect();
+        while let Some(run) = open.pop() {
+            if let Some(past) = self.runs.get_mut(&run) {
+                past.reopen();
+            }
+            open.extend(self.open_children(&run));
+        }
+    }
+
+    /// The children that have not handed back, and have no end but that they were cancelled.
+    fn open_children(&self, run: &str) -> Vec<String> {
+        let Some(past) = self.runs.get(run) else { return Vec::new() };
+        let goes_on = |child: &String| {
+            self.runs.get(child).is_some_and(|past| past.end.is_none() || past.is_cancelled())
+        };
+        self.children
+            .iter()
+            .filter(|(parent, child)| {
+                parent.run == run && past.is_open((parent.turn, parent.call)) && goes_on(child)
+            })
+            .map(|(_, child)| child.clone())
+            .collect()
+    }
+
+    /// The runs below this one that are come to again when it is, and have something left to come
+    /// to; `past` is the run's own.
+    pub(super) fn left_below(&self, run: &str, past: &Past) -> BTreeSet<String> {
+        let (mut left, mut open) = (BTreeSet::new(), vec![run.to_owned()]);
+        let known = |id: &String| if id == run { Some(past) } else { self.runs.get(id) };
+        while let Some(run) = open.pop() {
+            let Some(past) = known(&run) else { continue };
+            if past.is_left() {
+                left.insert(run.clone());
+            }
+            let called = |parent: &Parent| {
+                parent.run == run && past.calls.contains_key(&(parent.turn, parent.call))
+            };
+            let children = self.children.iter().filter(|(parent, _)| called(parent));
+            open.extend(children.map(|(_, child)| child.clone()));
+        }
+        left
+    }
+
+    /// The tree's time at its newest record, in milliseconds: the root's.
+    pub(super) fn ms(&self) -> u64 {
+        let of = |past: &Past| {
+            let began = past.start.as_ref().and_then(|start| start.began);
+            past.ms.saturating_add(began.unwrap_or(0))
+        };
+        self.runs.values().map(of).max().unwrap_or(0)
     }
 
     fn begin(&mut self, run: String, ms: u64, line: &[u8]) -> Result<(), Wrong> {
@@ -154,6 +228,11 @@ impl Runs {
                 self.children.insert(parent.clone(), run.clone());
             }
         }
+        if let Some(parent) = &start.parent
+            && !self.runs.contains_key(&parent.run)
+        {
+            return Err(Wrong::Other("a child of a run that has no start".to_owned()));
+        }
         let past = Past { start: Some(start), ms, ..Past::default() };
         match self.runs.insert(run, past) {
             None => Ok(()),
@@ -162,12 +241,32 @@ impl Runs {
     }
 }
 
+/// Takes a record of a run that has begun. What it follows from must stand before it: a journal
+/// from which a record was taken out is not gone on with.
 fn put(past: &mut Past, kind: Kind, line: &[u8]) -> Result<(), Wrong> {
+    #[derive(serde::Deserialize)]
+    struct Placed {
+        turn: u64,
+    }
+    let Placed { turn } = parse(line)?;
+    let follows = match kind {
+        Kind::Turn => turn == 1 || past.rounds.contains_key(&(turn.saturating_sub(1))),
+        Kind::Call | Kind::Result | Kind::Round => past.took.contains_key(&turn),
+        _ => past.turns.contains_key(&turn),
+    };
+    if !follows {
+        let why = format!("`{}` of turn {turn} without what stands before it", kind.word());
+        return Err(Wrong::Other(why));
+    }
     match kind {
-        Kind::Start => {}
+        Kind::Start | Kind::Resume => {}
         Kind::Turn => {
             let turn: super::record::Turn = parse(line)?;
             past.turns.insert(turn.turn, turn);
+        }
+        Kind::Short => {
+            let short: super::record::Short = parse(line)?;
+            past.shorts.insert((short.turn, short.nth), short);
         }
         Kind::Request => {
             let request: Request = parse(line)?;
@@ -189,7 +288,6 @@ fn put(past: &mut Past, kind: Kind, line: &[u8]) -> Result<(), Wrong> {
             past.rounds.insert(round.turn, round);
         }
         Kind::End => past.end = Some(parse(line)?),
-        Kind::Resume => past.reopen(),
     }
     Ok(())
 }

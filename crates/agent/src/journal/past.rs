@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use softland_session::core::Outcome;
+
 use super::record::{
-    Call, CallResult, Came, CameTo, End, Request, Reserve, Round, Start, Took, Turn,
+    Call, CallResult, Came, CameTo, End, Request, Reserve, Round, Short, Start, Took, Turn,
 };
 
 /// The recorded part of a run.
@@ -14,6 +16,8 @@ pub(super) struct Past {
     pub(super) turns: BTreeMap<u64, Turn>,
     /// By turn and number within it.
     pub(super) requests: BTreeMap<(u64, u64), Asked>,
+    /// By turn and number within it, too.
+    pub(super) shorts: BTreeMap<(u64, u64), Short>,
     pub(super) took: BTreeMap<u64, Took>,
     /// By turn and place within it.
     pub(super) calls: BTreeMap<(u64, u64), (Call, Option<CallResult>)>,
@@ -47,6 +51,7 @@ impl Past {
     pub(super) fn is_left(&self) -> bool {
         !(self.turns.is_empty()
             && self.requests.is_empty()
+            && self.shorts.is_empty()
             && self.took.is_empty()
             && self.calls.is_empty()
             && self.rounds.is_empty()
@@ -64,8 +69,10 @@ impl Past {
         if self.is_done() {
             return;
         }
+        self.uncancel();
         let Some(end) = self.end.take() else { return };
-        if !self.rounds.contains_key(&end.turn) {
+        let has_calls = self.calls.keys().any(|(turn, _)| *turn == end.turn);
+        if !self.rounds.contains_key(&end.turn) && !has_calls {
             // The turn came to nothing.
             self.took.remove(&end.turn);
         }
@@ -81,9 +88,32 @@ impl Past {
                 last.remove();
             }
         }
-        if let Some(mut last) = self.rounds.last_entry() {
-            last.get_mut().cancelled = false;
+    }
+
+    /// The newest round was not cancelled after all. Where an agent that it called has handed
+    /// nothing back, it was not answered either: that agent goes on.
+    fn uncancel(&mut self) {
+        let Some(mut last) = self.rounds.last_entry() else { return };
+        let (turn, cancelled) = (*last.key(), last.get().cancelled);
+        last.get_mut().cancelled = false;
+        if cancelled && self.has_open_call(turn) {
+            self.rounds.remove(&turn);
         }
+    }
+
+    fn has_open_call(&self, of: u64) -> bool {
+        self.calls.iter().any(|((turn, _), (_, result))| *turn == of && result.is_none())
+    }
+
+    /// Whether a call of it has no result.
+    pub(super) fn is_open(&self, place: (u64, u64)) -> bool {
+        self.calls.get(&place).is_some_and(|(_, result)| result.is_none())
+    }
+
+    /// Whether it was cancelled.
+    pub(super) fn is_cancelled(&self) -> bool {
+        let cancelled = |end: &End| end.report.ended.outcome == Outcome::Cancelled;
+        self.end.as_ref().is_some_and(cancelled)
     }
 
     pub(super) fn result(&mut self, result: CallResult) -> Result<(), String> {

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use softland_session::core::policy::Policy;
-use softland_session::core::{Digest, Facts, NanoUsd, Pinned};
+use softland_session::core::{Because, Digest, Facts, NanoUsd, Pinned};
 
 use crate::event::Report;
 use crate::tool::{ToolDef, ToolOutput};
@@ -33,6 +33,7 @@ pub(super) struct Envelope {
 pub(crate) enum Kind {
     Start,
     Turn,
+    Short,
     Request,
     Response,
     Took,
@@ -49,6 +50,7 @@ impl Kind {
         match self {
             Self::Start => "start",
             Self::Turn => "turn",
+            Self::Short => "short",
             Self::Request => "request",
             Self::Response => "response",
             Self::Took => "took",
@@ -84,6 +86,9 @@ pub struct Start {
     pub system: String,
     /// The tools, as the model is told of them.
     pub tools: Vec<Told>,
+    /// The tool that calls agents, where it may call any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agents: Option<Told>,
     /// Whether calls are written as text.
     pub tags: bool,
     /// What holds for the run.
@@ -95,6 +100,9 @@ pub struct Start {
     /// Prices in force, in pico-dollars a token: input, output, cache read, cache write of five
     /// minutes and of an hour.
     pub price: Option<[u64; 5]>,
+    /// The root's time when it began, in milliseconds; of a child.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began: Option<u64>,
     /// What the conversation had cost before, in nano-dollars.
     pub session_nano: u64,
     /// Digest of what the model is shown before the messages.
@@ -141,6 +149,14 @@ impl From<&ToolDef> for Told {
 pub(crate) struct Turn {
     pub(crate) turn: u64,
     pub(crate) facts: Facts,
+}
+
+/// A request is not sent: too little is left of a limit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Short {
+    pub(crate) turn: u64,
+    pub(crate) nth: u64,
+    pub(crate) because: Because,
 }
 
 /// A request is about to be sent.
@@ -238,6 +254,16 @@ pub(crate) struct Call {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) input: String,
+    /// Whether more was held back for the caller's answer, for the agents that a turn calls.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) held: bool,
+}
+
+impl Call {
+    /// Whether it is the same call.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Self { held: other.held, ..self.clone() } == *other
+    }
 }
 
 /// What a call came to.
@@ -305,6 +331,6 @@ macro_rules! kinds {
 }
 
 kinds! {
-    Start = Start, Turn = Turn, Request = Request, Came = Response, Took = Took, Call = Call,
+    Start = Start, Turn = Turn, Short = Short, Request = Request, Came = Response, Took = Took, Call = Call,
     CallResult = Result, Round = Round, End = End, Resume = Resume,
 }

@@ -9,12 +9,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
-use softland_session::core::{Digest, Facts, Millis, NanoUsd, Pinned};
+use softland_session::core::{Because, Digest, Facts, Millis, NanoUsd, Pinned};
 use tokio::time::Instant;
 
 use super::past::{Known, Past};
 use super::record::{
-    Call, CallResult, Came, End, Parent, Record, Request, Resume, Round, Start, Took, Turn,
+    Call, CallResult, Came, End, Parent, Record, Request, Resume, Round, Short, Start, Took,
+    Turn,
 };
 use super::{Journal, JournalError, bytes, lock};
 use crate::event::Report;
@@ -70,11 +71,6 @@ impl RunJournal {
         Self::of(None, new_id(), None, Past::default())
     }
 
-    /// The same under this id.
-    pub(crate) fn unkept(run: String) -> Self {
-        Self::of(None, run, None, Past::default())
-    }
-
     pub(super) fn of(
         journal: Option<Journal>,
         run: String,
@@ -118,10 +114,51 @@ impl RunJournal {
     #[must_use]
     pub fn child(&self, turn: u64, call: u64) -> Self {
         let parent = Parent { run: self.run.to_string(), turn, call };
+        self.below(parent, new_id)
+    }
+
+    /// The same; a new one is the `nth` child of this run.
+    pub(crate) fn nth_child(&self, turn: u64, call: u64, nth: u64) -> Self {
+        let parent = Parent { run: self.run.to_string(), turn, call };
+        self.below(parent, || format!("{}.{nth}", self.run))
+    }
+
+    fn below(&self, parent: Parent, new: impl FnOnce() -> String) -> Self {
         match &self.journal {
-            Some(journal) => journal.child(parent),
-            None => Self::of(None, new_id(), Some(parent), Past::default()),
+            Some(journal) => journal.child(parent, new),
+            None => Self::of(None, new(), Some(parent), Past::default()),
         }
+    }
+
+    /// What the children that are recorded were begun with.
+    pub(crate) fn children(&self) -> Vec<Start> {
+        self.journal.as_ref().map(Journal::children).unwrap_or_default()
+    }
+
+    /// The run is about to be driven, and those below it with it.
+    pub(crate) fn gather(&self) {
+        if let Some(journal) = &self.journal {
+            journal.gather(&self.run, &lock(&self.past));
+        }
+    }
+
+    /// Waits until the whole tree has come to where it was.
+    pub(crate) async fn caught_up(&self) {
+        if let Some(journal) = &self.journal {
+            journal.caught_up().await;
+        }
+    }
+
+    /// Takes something that is recorded.
+    fn taken<T>(&self, take: impl FnOnce(&mut Past) -> T) -> T {
+        let mut past = lock(&self.past);
+        let taken = take(&mut past);
+        let left = past.is_left();
+        drop(past);
+        if let Some(journal) = self.journal.as_ref().filter(|_| !left) {
+            journal.is_through(&self.run);
+        }
+        taken
     }
 
     /// Whether what happens now has happened before and was recorded.
@@ -140,6 +177,11 @@ impl RunJournal {
         (self.journal.is_some() && self.parent.is_none()).then(|| self.run.to_string())
     }
 
+    /// Whether the run answers another one's call.
+    pub(crate) fn is_child(&self) -> bool {
+        self.parent.is_some()
+    }
+
     pub(crate) fn clock(&self) -> Clock {
         self.clock
     }
@@ -152,25 +194,39 @@ impl RunJournal {
 
     /// A recorded run is gone on with. Of one that has come to an answer nothing is changed.
     pub(crate) fn resume(&self) -> Result<(), JournalError> {
-        let mut past = lock(&self.past);
-        if past.is_done() || self.parent.is_some() {
+        if lock(&self.past).is_done() || self.parent.is_some() {
             return Ok(());
         }
-        past.reopen();
-        drop(past);
         let softland = env!("CARGO_PKG_VERSION").to_owned();
         self.append(&Resume { softland, ts: now() })
     }
 
-    /// The facts of a turn. The time among them is the recorded one, where there is one.
+    /// Whether it is recorded that this turn began.
+    pub(crate) fn has_turn(&self, turn: u64) -> bool {
+        lock(&self.past).turns.contains_key(&turn)
+    }
+
+    /// The facts of a turn. The time among them is the recorded one, where there is one, and so is,
+    /// for a run that shares what there is with others, what was left of it.
     pub(crate) fn turn(
         &self,
         turn: u64,
+        shares: bool,
         facts: impl FnOnce(Millis) -> Facts,
     ) -> Result<Facts, JournalError> {
-        let known = lock(&self.past).turns.remove(&turn);
+        let known = self.taken(|past| past.turns.remove(&turn));
         let elapsed = known.as_ref().map_or_else(|| self.clock.elapsed(), |k| k.facts.elapsed);
         let facts = facts(elapsed);
+        let facts = match known.as_ref().filter(|_| shares) {
+            None => facts,
+            Some(Turn { facts: then, .. }) => Facts {
+                next_input: facts.next_input,
+                next_input_cost: facts.next_input_cost,
+                reserve_input_cost: facts.reserve_input_cost,
+                output_pico: facts.output_pico,
+                ..*then
+            },
+        };
         self.settle(turn, known, Turn { turn, facts })?;
         Ok(facts)
     }
@@ -181,9 +237,30 @@ impl RunJournal {
         past.requests.get(&(turn, nth)).is_some_and(|asked| asked.request.is_none())
     }
 
+    /// The output that a request was granted, where it is recorded that it was sent.
+    pub(crate) fn granted(&self, turn: u64, nth: u64) -> Option<u64> {
+        let past = lock(&self.past);
+        Some(past.requests.get(&(turn, nth))?.request.as_ref()?.reserve.output)
+    }
+
+    /// The limit that too little was left of for this request, where that is recorded.
+    pub(crate) fn was_short(&self, turn: u64, nth: u64) -> Option<Because> {
+        self.taken(|past| past.shorts.remove(&(turn, nth))).map(|short| short.because)
+    }
+
+    /// Too little is left of a limit for a request.
+    pub(crate) fn short(
+        &self,
+        turn: u64,
+        nth: u64,
+        because: &Because,
+    ) -> Result<(), JournalError> {
+        self.append(&Short { turn, nth, because: because.clone() })
+    }
+
     /// What is known of a request that the run comes to.
     pub(crate) fn known(&self, now: &Request) -> Result<Known, JournalError> {
-        let (request, known) = lock(&self.past).asked(now.turn, now.nth);
+        let (request, known) = self.taken(|past| past.asked(now.turn, now.nth));
         match request {
             Some(request) if request != *now => Err(self.differs("request", now.turn)),
             _ => Ok(known),
@@ -206,26 +283,46 @@ impl RunJournal {
         self.append(&Came { body, body_hex, ..came })
     }
 
-    /// What a turn came to.
+    /// What a turn came to; returns what the run has cost so far, which is what was recorded where
+    /// it `shares` that with others.
     pub(crate) fn took(
         &self,
         turn: u64,
         messages: &[Vec<u8>],
         records: BTreeMap<Digest, Pinned>,
-        cost: NanoUsd,
-    ) -> Result<(), JournalError> {
+        (cost, shares): (NanoUsd, bool),
+    ) -> Result<NanoUsd, JournalError> {
         if !self.keeps() {
-            return Ok(());
+            return Ok(cost);
         }
-        let known = lock(&self.past).took.remove(&turn);
+        let known = self.taken(|past| past.took.remove(&turn));
         let messages = texts(messages);
-        self.settle(turn, known, Took { turn, messages, records, nano: cost.0 })
+        let then = known.as_ref().filter(|_| shares).map(|known| known.nano);
+        let nano = then.unwrap_or(cost.0);
+        self.settle(turn, known, Took { turn, messages, records, nano })?;
+        Ok(NanoUsd(nano))
+    }
+
+    /// What is recorded of a call that begins a run of its own: the call, and its result.
+    pub(crate) fn agent_call(
+        &self,
+        now: &Call,
+    ) -> Result<Option<(Call, Option<CallResult>)>, JournalError> {
+        match self.taken(|past| past.calls.remove(&(now.turn, now.call))) {
+            Some((known, _)) if !known.is(now) => Err(self.differs("call", now.turn)),
+            known => Ok(known),
+        }
+    }
+
+    /// A call is about to begin a run of its own.
+    pub(crate) fn calls_agent(&self, call: &Call) -> Result<(), JournalError> {
+        self.append(call)
     }
 
     /// What becomes of a call, before it is run. One that was under way when the process ended is
     /// run again only where that does no harm.
     pub(crate) fn call(&self, call: Call, again: bool) -> Fate {
-        let known = lock(&self.past).calls.remove(&(call.turn, call.call));
+        let known = self.taken(|past| past.calls.remove(&(call.turn, call.call)));
         let fate = match known {
             None => self.append(&call).map(|()| Fate::Run),
             Some((known, result)) if known == call => match result {
@@ -276,21 +373,28 @@ impl RunJournal {
         if !self.keeps() {
             return Ok(());
         }
-        let known = lock(&self.past).rounds.remove(&turn);
+        let known = self.taken(|past| past.rounds.remove(&turn));
         self.settle(turn, known, Round { turn, said, messages: texts(messages), cancelled })
     }
 
-    /// The run has ended.
-    pub(crate) fn end(&self, turn: u64, seq: u64, report: &Report) -> Result<(), JournalError> {
+    /// The run has ended; returns how it is recorded that it has, if it is.
+    pub(crate) fn end(
+        &self,
+        turn: u64,
+        seq: u64,
+        report: &Report,
+    ) -> Result<Option<Report>, JournalError> {
         if !self.keeps() {
-            return Ok(());
+            return Ok(None);
         }
-        let known = lock(&self.past).end.take();
+        let known = self.taken(|past| past.end.take());
         let (failure, report) = (report.failure.clone(), Box::new(report.clone()));
         let now = End { turn, seq, report, failure };
         match known {
-            None => self.append(&now),
-            Some(known) if known.report.answer == now.report.answer && known.seq == seq => Ok(()),
+            None => self.append(&now).map(|()| None),
+            Some(known) if known.report.answer == now.report.answer && known.seq == seq => {
+                Ok(Some(Report { failure: known.failure, ..*known.report }))
+            }
             Some(_) => Err(self.differs("end", turn)),
         }
     }

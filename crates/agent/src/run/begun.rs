@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Value;
-use softland_session::core::NanoUsd;
+use softland_session::core::{Millis, NanoUsd};
 use softland_session::core::models::Price;
 
 use super::{Agent, Conversation, Inbox, Setup, Unfit};
@@ -18,7 +18,7 @@ pub(super) fn start(
     agent: &Agent,
     setup: &Setup,
     conversation: &Conversation,
-    cost_before: NanoUsd,
+    (cost_before, began): (NanoUsd, Option<Millis>),
 ) -> Start {
     let options = &agent.options;
     let text = |message: &[u8]| String::from_utf8_lossy(message).into_owned();
@@ -32,6 +32,7 @@ pub(super) fn start(
         api: options.api.name().to_owned(),
         system: agent.system.clone(),
         tools: agent.tools.defs().map(Told::from).collect(),
+        agents: agent.offered().as_ref().map(Told::from),
         tags: options.tool_format == ToolFormat::Tags,
         policy: setup.policy.clone(),
         max_tokens: options.max_tokens,
@@ -39,6 +40,7 @@ pub(super) fn start(
         price: setup
             .price
             .map(|p| [p.input, p.output, p.cache_read, p.cache_write_5m, p.cache_write_1h]),
+        began: began.map(|began| began.0),
         session_nano: cost_before.0,
         head: conversation.head,
         messages: conversation.messages().map(text).collect(),
@@ -70,6 +72,14 @@ pub(super) fn again(agent: &Agent, start: &Start) -> Result<Agent, Unfit> {
         let tool = Arc::new(AsTold { def: told.def(tool.def().repeatable), tool });
         tools.add(tool).map_err(|error| other(error.to_string()))?;
     }
+    let crew = match &start.agents {
+        None => None,
+        Some(told) => {
+            let crew = agent.crew.clone();
+            let crew = crew.ok_or_else(|| other("the agents that it calls are not there".into()))?;
+            Some(crew.as_told(told.def(true)))
+        }
+    };
     let price = start.price.map(|[input, output, cache_read, cache_write_5m, cache_write_1h]| {
         Price { input, output, cache_read, cache_write_5m, cache_write_1h }
     });
@@ -78,7 +88,7 @@ pub(super) fn again(agent: &Agent, start: &Start) -> Result<Agent, Unfit> {
         system: start.system.clone(),
         model: start.model.clone(),
         tools,
-        crew: None,
+        crew,
         policy: start.policy.clone(),
         transport: Arc::clone(&agent.transport),
         options: super::Options {
@@ -90,6 +100,32 @@ pub(super) fn again(agent: &Agent, start: &Start) -> Result<Agent, Unfit> {
             ..agent.options.clone()
         },
     })
+}
+
+/// Whether the agents that a run has called can be gone on with.
+pub(super) fn children_again(agent: &Agent, children: &[Start]) -> Result<(), Unfit> {
+    let other = |what: String| Unfit::OtherAgent { what };
+    let Some(crew) = agent.crew.as_ref().filter(|_| !children.is_empty()) else { return Ok(()) };
+    for start in children {
+        let name = &start.agent;
+        let member = crew.get(name);
+        let member = member.ok_or_else(|| other(format!("its agent `{name}` is not there")))?;
+        let model = if member.inherits { &start.model } else { &member.agent.model };
+        let delegates = crew.clone();
+        let today = Agent {
+            model: model.clone(),
+            crew: member.delegates.then_some(delegates),
+            ..member.agent.clone()
+        };
+        let api = Api::from_name(&start.api).filter(|_| member.inherits);
+        let options =
+            super::Options { api: api.unwrap_or(today.options.api), ..today.options.clone() };
+        again(&Agent { options, ..today }, start).map_err(|unfit| match unfit {
+            Unfit::OtherAgent { what } => other(format!("its agent `{name}`: {what}")),
+            unfit => unfit,
+        })?;
+    }
+    Ok(())
 }
 
 impl Told {
@@ -125,7 +161,11 @@ impl Glance {
         if let Some(answer) = answer.filter(|_| answered) {
             conversation.close(answer);
         }
-        conversation.charged(NanoUsd(start.session_nano) + NanoUsd(nano));
+        // Sub-agents have spent behind the last turn, too.
+        let finished = self.finished.as_ref().and_then(|finished| finished.report.cost_usd);
+        let finished = finished.and_then(NanoUsd::from_dollars).unwrap_or(NanoUsd::ZERO);
+        let cost = NanoUsd(nano).max(finished);
+        conversation.charged(NanoUsd(start.session_nano) + cost);
         Ok(conversation)
     }
 }

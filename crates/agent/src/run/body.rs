@@ -13,7 +13,7 @@ use softland_session::core::models::capability::Thinking;
 use softland_session::core::{Admission, Digest, NanoUsd};
 
 use super::form::{self, Answered, Asks, Form, How};
-use super::{Records, UnderWay};
+use super::{Agent, Records, UnderWay};
 use crate::http::provider::Api;
 use crate::tool::{ToolDef, ToolFormat};
 
@@ -197,6 +197,14 @@ fn drop_signed(form: &dyn Form, message: &mut Vec<u8>) {
     }
 }
 
+impl Agent {
+    /// The tool that calls agents, where any may be called.
+    pub(super) fn offered(&self) -> Option<ToolDef> {
+        let own = self.tools.get(crate::crew::AGENT_TOOL);
+        self.crew.as_ref().filter(|_| own.is_none())?.def()
+    }
+}
+
 impl UnderWay<'_> {
     /// Makes the conversation ready for this agent's tools and instructions.
     pub(super) fn settle_head(&mut self) {
@@ -259,8 +267,7 @@ impl UnderWay<'_> {
 
     /// The tool that calls agents, where any may be called.
     pub(super) fn offered(&self) -> Option<ToolDef> {
-        let own = self.agent.tools.get(crate::crew::AGENT_TOOL);
-        self.agent.crew.as_ref().filter(|_| own.is_none())?.def()
+        self.agent.offered()
     }
 
     fn tool_definitions(&self) -> Vec<ToolDef> {

@@ -4,30 +4,37 @@
 //! (`purse.rs`). It always hands something back: its answer, or why there is none.
 
 use std::pin::Pin;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use softland_session::Pending;
+use softland_session::core::lease::Amount;
 use softland_session::core::policy::Policy;
-use softland_session::core::{Because, Limit, NanoUsd, Outcome};
+use softland_session::core::{Because, Limit, Millis, NanoUsd, Outcome};
 use tokio_util::sync::CancellationToken;
 
+use super::begun;
 use super::emit::{Emitter, Hear};
 use super::facts;
 use super::purse::Purse;
 use super::{Agent, Conversation, Setup, UnderWay};
 use crate::crew::AGENT_TOOL;
 use crate::event::{AnsweredBy, EventKind, Report, UsageTotal};
-use crate::journal::RunJournal;
+use crate::journal::{Call, CallResult, JournalError, RunJournal, Start};
 use crate::tool::{DEFAULT_OUTPUT_CAP, ToolOutput, cut_middle, parse_input};
 
 /// A child that is about to run.
 pub(super) struct Child {
-    /// Its run's id: its parent's, and which of its parent's children it is.
-    run: String,
+    /// Its run's part of the journal. The id: its parent's, and which of its parent's children it
+    /// is.
+    journal: RunJournal,
     agent: Agent,
     setup: Setup,
-    prompt: String,
+    conversation: Conversation,
     purse: Purse,
+    /// The call that it answers, and how, where that is recorded.
+    call: Call,
+    result: Option<CallResult>,
 }
 
 /// What a child's run came to.
@@ -43,8 +50,58 @@ impl UnderWay<'_> {
         call.name == AGENT_TOOL && self.offered().is_some()
     }
 
-    /// Makes the run that a call asks for, and tells of it; or says why there is none.
-    pub(super) fn child(&mut self, call: &Pending) -> Result<Child, ToolOutput> {
+    /// Makes the run that a call asks for, or finds the one that is recorded, and tells of it; or
+    /// says why there is none. `expects`: children whose answers are yet to be held back for.
+    pub(super) async fn child(
+        &mut self,
+        at: u64,
+        call: &Pending,
+        expects: u64,
+    ) -> Result<Child, ToolOutput> {
+        let (id, name, input) = (call.id.clone(), call.name.clone(), call.input.clone());
+        let now = Call { turn: self.turn, call: at, id, name, input, held: false };
+        let broken = |error: JournalError| ToolOutput::error(error.to_string());
+        let recorded = match self.journal.agent_call(&now).map_err(broken)? {
+            Some((known, result)) => {
+                if known.held {
+                    self.meter.purse.hold_more_again(self.of_children(expects));
+                }
+                result
+            }
+            None => {
+                self.journal.caught_up().await;
+                let held = expects > 0 && self.meter.purse.hold_more(self.of_children(expects));
+                self.journal.calls_agent(&Call { held, ..now.clone() }).map_err(broken)?;
+                None
+            }
+        };
+        let journal = self.journal.nth_child(self.turn, at, self.children + 1);
+        let child = match (journal.start().cloned(), &recorded) {
+            (Some(start), _) => {
+                self.child_again(call, &start).map(|made| (made, recorded.clone()))
+            }
+            (None, Some(result)) => return Err(result.output()),
+            (None, None) => {
+                self.journal.caught_up().await;
+                let made = self.new_child(call, &journal);
+                if let Err(output) = &made {
+                    self.journal.result(&now, output, Duration::ZERO, false).map_err(broken)?;
+                }
+                made.map(|made| (made, None))
+            }
+        };
+        let ((agent, setup, conversation, purse), result) = child?;
+        self.children += 1;
+        self.emit.send(EventKind::Child {
+            child_run: journal.run().to_owned(),
+            agent: agent.name.clone(),
+            id: call.id.clone(),
+        });
+        Ok(Child { journal, agent, setup, conversation, purse, call: now, result })
+    }
+
+    /// A child's run that is yet to begin; that it does is written.
+    fn new_child(&self, call: &Pending, journal: &RunJournal) -> Result<Made, ToolOutput> {
         if self.cancel.is_cancelled() {
             return Err(ToolOutput::error(format!("{AGENT_TOOL}: cancelled before it ran")));
         }
@@ -53,25 +110,47 @@ impl UnderWay<'_> {
             ToolOutput::error(format!("{AGENT_TOOL}: `{}` was not run: {why}", agent.name))
         };
         let setup = Setup::of(&agent).map_err(|unfit| refused(&unfit))?;
-        let first = facts::first(&setup, first_request(&agent, &prompt));
-        let reserve = first.reserve(&setup.policy, self.meter.purse.tokens_cap());
+        let (reserve, now) = (self.hands_back(&agent, &setup, &prompt), self.meter.purse.now());
         let purse = self
             .meter
             .purse
-            .child(&setup.policy, reserve)
+            .child(&setup.policy, reserve, now)
             .map_err(|short| refused(&no_room(&short.standing.because())))?;
         // Its own time, and no more than its parent's.
         agent.policy.time_limit = purse.time_left();
         let policy = Policy { time_limit: agent.policy.time_limit, ..setup.policy };
         let setup = Setup { policy, ..setup };
-        self.children += 1;
-        let run = format!("{}.{}", self.emit.run(), self.children);
-        self.emit.send(EventKind::Child {
-            child_run: run.clone(),
-            agent: agent.name.clone(),
-            id: call.id.clone(),
+        let mut conversation = Conversation::new();
+        conversation.ask(agent.options.api, agent.options.tool_format, &prompt);
+        let cost = (purse.session_spent(), Some(now));
+        let start = begun::start(&agent, &setup, &conversation, cost);
+        journal.begin(start).map_err(|error| ToolOutput::error(error.to_string()))?;
+        Ok((agent, setup, conversation, purse))
+    }
+
+    /// A child's run that is recorded, as it was begun.
+    fn child_again(&self, call: &Pending, start: &Start) -> Result<Made, ToolOutput> {
+        let again = self.called(call).ok().and_then(|(agent, prompt)| {
+            let agent = begun::again(&agent, start).ok()?;
+            let setup = Setup::of(&agent).ok()?;
+            Some((agent, setup, prompt))
         });
-        Ok(Child { run, agent, setup, prompt, purse })
+        let Some((agent, setup, prompt)) = again else {
+            let error = self.journal.differs("start", self.turn);
+            return Err(ToolOutput::error(error.to_string()));
+        };
+        let reserve = self.hands_back(&agent, &setup, &prompt);
+        let began = Millis(start.began.unwrap_or(0));
+        let purse = self.meter.purse.child_again(&setup.policy, reserve, began);
+        let mut conversation = Conversation::new();
+        begun::converse(&mut conversation, start, &agent);
+        Ok((agent, setup, conversation, purse))
+    }
+
+    /// What a child holds back for handing back.
+    fn hands_back(&self, agent: &Agent, setup: &Setup, prompt: &str) -> Amount {
+        let first = facts::first(setup, first_request(agent, prompt));
+        first.reserve(&setup.policy, self.meter.purse.tokens_cap())
     }
 
     /// The agent that is called, and its prompt.
@@ -96,10 +175,9 @@ impl UnderWay<'_> {
         Ok((crew.called(member, self.agent), prompt.to_owned()))
     }
 
-    /// Holds back for the answer what the children's answers will add to its input.
-    pub(super) fn expect_children(&self, number: u64) {
-        let tokens = self.setup.policy.reserve_tokens.saturating_mul(number);
-        self.meter.purse.hold_more(self.meter.input(tokens));
+    /// What the answers of so many children may add to the input of the run's own.
+    fn of_children(&self, number: u64) -> Amount {
+        self.meter.input(self.setup.policy.reserve_tokens.saturating_mul(number))
     }
 
     /// Counts what a child has used as its parent's.
@@ -109,27 +187,42 @@ impl UnderWay<'_> {
     }
 }
 
+/// What a child's run is made of.
+type Made = (Agent, Setup, Conversation, Purse);
+
 impl Child {
-    /// Runs it to its end. In a box, since a child's run is made of the same parts as its
-    /// parent's.
+    /// Runs it to its end, and writes what it hands back to its `parent`. In a box, since a child's
+    /// run is made of the same parts as its parent's.
     pub(super) fn run<'a>(
         self,
         sink: &'a dyn Hear,
+        parent: &'a RunJournal,
         cancel: CancellationToken,
-    ) -> Pin<Box<dyn Future<Output = HandedBack> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = (HandedBack, Duration)> + Send + 'a>> {
         Box::pin(async move {
-            let Self { run, agent, setup, prompt, purse } = self;
-            let mut conversation = Conversation::new();
-            let journal = RunJournal::unkept(run);
+            let Self { journal, agent, setup, mut conversation, purse, call, result } = self;
+            let began = Instant::now();
             let emit = Emitter::new(sink, journal.clone(), agent.options.show_thinking);
             let within = (&journal, &cancel);
             let mut under_way =
                 UnderWay::new(&agent, setup, &mut conversation, purse, emit, within);
-            under_way.conversation.ask(agent.options.api, agent.options.tool_format, &prompt);
             let report = under_way.run().await;
             let cost = under_way.meter.cost();
+            let cancelled = report.ended.outcome == Outcome::Cancelled && cancel.is_cancelled();
             let (usage, output) = (report.usage, hand_back(&agent.name, report));
-            HandedBack { output, usage, cost }
+            let (output, took) = match result {
+                Some(result) => (result.output(), Duration::from_millis(result.took)),
+                // Whoever goes on with the tree goes on with this run.
+                None if cancelled => (output, began.elapsed()),
+                None => {
+                    let took = began.elapsed();
+                    match parent.result(&call, &output, took, false) {
+                        Ok(()) => (output, took),
+                        Err(error) => (ToolOutput::error(error.to_string()), took),
+                    }
+                }
+            };
+            (HandedBack { output, usage, cost }, took)
         })
     }
 }

@@ -200,8 +200,15 @@ impl UnderWay<'_> {
         {
             return Ok(next);
         }
-        let leased = if self.journal.is_replaying() {
-            // Nobody else of the tree holds anything, so that nothing is waited for.
+        if let Some(because) = self.journal.was_short(self.turn, self.nth) {
+            return Ok(Next::Done(Attempt::Short(because)));
+        }
+        let known = self.journal.granted(self.turn, self.nth).is_some();
+        if !known {
+            self.journal.caught_up().await;
+        }
+        let leased = if known {
+            // What was granted is not waited for.
             self.lease(exchange, body).await
         } else if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
             return Ok(Next::Done(self.unsent(CameTo::Expired)));
@@ -220,7 +227,10 @@ impl UnderWay<'_> {
             Err(because) if because.reason == Reason::Time => {
                 return Ok(Next::Done(self.unsent(CameTo::Expired)));
             }
-            Err(because) => return Ok(Next::Done(Attempt::Short(because))),
+            Err(because) => {
+                self.journal.short(self.turn, self.nth, &because)?;
+                return Ok(Next::Done(Attempt::Short(because)));
+            }
         };
         let before = self.meter.own();
         let next = match self.recorded(exchange, &body)? {

@@ -45,11 +45,6 @@ impl<'a> Emitter<'a> {
         self.sink
     }
 
-    /// The run's id.
-    pub(super) fn run(&self) -> &str {
-        self.journal.run()
-    }
-
     /// The number of the next event.
     pub(super) fn seq(&self) -> u64 {
         self.seq

@@ -55,12 +55,10 @@ impl UnderWay<'_> {
     pub(super) fn write_start(&self) -> Result<(), JournalError> {
         match self.journal.start() {
             Some(_) => self.journal.resume(),
-            None => self.journal.begin(begun::start(
-                self.agent,
-                &self.setup,
-                self.conversation,
-                self.cost_before,
-            )),
+            None => {
+                let cost = (self.cost_before, None);
+                self.journal.begin(begun::start(self.agent, &self.setup, self.conversation, cost))
+            }
         }
     }
 
@@ -225,10 +223,10 @@ impl UnderWay<'_> {
             .filter(|(place, record)| known.get(place) != Some(*record))
             .map(|(place, record)| (*place, record.clone()))
             .collect();
-        let session = self.meter.purse.session_spent();
-        self.journal.took(self.turn, &messages, changed, session.less(self.cost_before))?;
+        let cost = self.meter.purse.session_spent().less(self.cost_before);
+        let cost = self.journal.took(self.turn, &messages, changed, (cost, self.shares()))?;
         self.conversation.extend(messages, records);
-        self.conversation.charged(session);
+        self.conversation.charged(self.cost_before + cost);
         Ok(())
     }
 
@@ -269,13 +267,18 @@ pub(super) async fn call<R: Future<Output = ToolOutput>>(
     run: impl FnOnce() -> R,
 ) -> (ToolOutput, Duration) {
     let (id, name, input) = (call.id.clone(), call.name.clone(), call.input.clone());
-    let call = Call { turn, call: at, id, name, input };
+    let call = Call { turn, call: at, id, name, input, held: false };
     let again = may_run_again(agent.tools.get(&call.name));
     match journal.call(call.clone(), again) {
         Fate::Has(output, took) => return (output, took),
         // The run ends: nobody is told this.
         Fate::Broken(error) => return (ToolOutput::error(error.to_string()), Duration::ZERO),
         Fate::Run => {}
+    }
+    // What is recorded elsewhere in the tree may still come out otherwise.
+    journal.caught_up().await;
+    if let Some(error) = journal.failure() {
+        return (ToolOutput::error(error.to_string()), Duration::ZERO);
     }
     let began = Instant::now();
     let output = run().await;

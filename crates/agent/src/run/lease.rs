@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use softland_session::Exchange;
-use softland_session::core::{Because, Millis, Phase};
+use softland_session::core::{Because, Phase};
 use softland_session::wire::Splice;
 use softland_session::wire::request::Request;
 
@@ -49,9 +49,14 @@ impl UnderWay<'_> {
         let least = if exploring { policy.reserve_tokens / 2 } else { LEAST_ANSWER };
         // The rules had the last word on whether a turn is worth it: this only holds the money.
         let ask = estimate.ask(most, least.min(most / 2));
+        if let Some(granted) = self.journal.granted(self.turn, self.nth) {
+            let output = granted.min(most);
+            let held = purse.again(&ask, output, exploring.then_some(reserve));
+            let body = if output < most { self.with_output(body, output) } else { body.clone() };
+            return Ok((held, body));
+        }
         loop {
-            // What was begun in time and is only come to again was in time.
-            let now = if self.journal.is_replaying() { Millis(0) } else { purse.now() };
+            let now = purse.now();
             let leased = match exploring {
                 true => purse.explore(&ask, reserve, now),
                 false => purse.answer(&ask, now),

@@ -54,10 +54,20 @@ impl Purse {
     }
 
     /// The account of a sub-agent's run, which holds back what handing back may cost.
-    pub(super) fn child(&self, policy: &Policy, reserve: Amount) -> Result<Self, Short> {
-        let now = self.tree.now();
+    pub(super) fn child(
+        &self,
+        policy: &Policy,
+        reserve: Amount,
+        now: Millis,
+    ) -> Result<Self, Short> {
         let account = self.tree.leases().open(self.account, terms(policy, reserve), now)?;
         Ok(Self { tree: Arc::clone(&self.tree), account })
+    }
+
+    /// The account of a sub-agent's run that had one from that time on.
+    pub(super) fn child_again(&self, policy: &Policy, reserve: Amount, then: Millis) -> Self {
+        let account = self.tree.leases().open_again(self.account, terms(policy, reserve), then);
+        Self { tree: Arc::clone(&self.tree), account }
     }
 
     /// Whether any cap counts for the run.
@@ -72,12 +82,19 @@ impl Purse {
         tokens.map(|standing| standing.cap).min()
     }
 
-    /// Holds back more for the answer, if there is room for it; else as much as before.
-    pub(super) fn hold_more(&self, more: Amount) {
+    /// Holds back more for the answer, if there is room for it; else as much as before. Whether
+    /// there was.
+    pub(super) fn hold_more(&self, more: Amount) -> bool {
         let mut leases = self.tree.leases();
         let reserve = leases.reserve(self.account).plus(more);
-        // What does not fit leaves the reserve as it is, which is all that can be done.
-        let _ = leases.hold(self.account, reserve);
+        leases.hold(self.account, reserve).is_ok()
+    }
+
+    /// The same where it is known that there was room.
+    pub(super) fn hold_more_again(&self, more: Amount) {
+        let mut leases = self.tree.leases();
+        let reserve = leases.reserve(self.account).plus(more);
+        leases.hold_again(self.account, reserve);
     }
 
     /// Now, for a lease.
@@ -95,6 +112,12 @@ impl Purse {
     pub(super) fn answer(&self, ask: &Ask, now: Millis) -> Result<Held, Short> {
         let (lease, output) = self.tree.leases().answer(self.account, ask, now)?;
         Ok(self.held(lease, output, ask))
+    }
+
+    /// Takes a lease that was granted before; `reserve` where it was one that explores.
+    pub(super) fn again(&self, ask: &Ask, output: u64, reserve: Option<Amount>) -> Held {
+        let lease = self.tree.leases().take_again(self.account, ask, output, reserve);
+        self.held(lease, output, ask)
     }
 
     fn held(&self, lease: LeaseId, output: u64, ask: &Ask) -> Held {

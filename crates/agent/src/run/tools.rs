@@ -1,6 +1,6 @@
 //! A round of tool calls: every call gets exactly one result, in the order of the calls.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesOrdered;
@@ -46,11 +46,14 @@ impl UnderWay<'_> {
     }
 
     async fn all_at_once(&mut self, calls: &[Pending]) -> Vec<Answered> {
-        let delegated = calls.iter().filter(|call| runs(call) && self.delegates(call)).count();
-        if delegated > 0 {
-            self.expect_children(delegated as u64);
+        let mut expected = calls.iter().filter(|call| runs(call) && self.delegates(call)).count();
+        let mut begun = Vec::with_capacity(calls.len());
+        for (at, call) in (0..).zip(calls) {
+            let delegated = runs(call) && self.delegates(call);
+            // The first of them holds back for all.
+            let expects = if delegated { std::mem::take(&mut expected) as u64 } else { 0 };
+            begun.push(self.begin((at, call), calls, expects).await);
         }
-        let begun: Vec<Begun> = calls.iter().map(|call| self.begin(call, calls)).collect();
         let (agent, cancel, until) = (self.agent, self.cancel, self.exploring_ends());
         let (journal, turn, sink) = (self.journal, self.turn, self.emit.sink());
         let mut running: FuturesOrdered<_> = (0..)
@@ -71,7 +74,12 @@ impl UnderWay<'_> {
     }
 
     /// Tells of a call that is run, and makes the child where it asks for one.
-    fn begin(&mut self, call: &Pending, calls: &[Pending]) -> Begun {
+    async fn begin(
+        &mut self,
+        (at, call): (u64, &Pending),
+        calls: &[Pending],
+        expects: u64,
+    ) -> Begun {
         if !runs(call) {
             return Begun::Not(refusal(call, calls));
         }
@@ -79,7 +87,7 @@ impl UnderWay<'_> {
         if !self.delegates(call) {
             return Begun::Tool;
         }
-        match self.child(call) {
+        match self.child(at, call, expects).await {
             Ok(child) => Begun::Child(Box::new(child)),
             Err(output) => Begun::Not(output),
         }
@@ -103,10 +111,8 @@ impl UnderWay<'_> {
                 results.push(self.result(&refused, output, Default::default()));
                 continue;
             }
-            if self.delegates(call) {
-                self.expect_children(1);
-            }
-            let begun = self.begin(call, calls);
+            let expects = u64::from(runs(call) && self.delegates(call));
+            let begun = self.begin((at, call), calls, expects).await;
             let (agent, cancel, until) = (self.agent, self.cancel, self.exploring_ends());
             let (journal, place) = (self.journal, (self.turn, at));
             let within = Within { until, agent, call, cancel, journal, place };
@@ -188,7 +194,6 @@ struct Within<'a> {
 
 impl Begun {
     async fn run(self, within: Within<'_>, sink: &dyn Hear) -> (HandedBack, Duration) {
-        let began = Instant::now();
         let (output, took) = match self {
             Self::Not(output) => (output, Duration::ZERO),
             Self::Tool => {
@@ -197,8 +202,7 @@ impl Begun {
             }
             // It ends in time by itself, so that it hands something back.
             Self::Child(child) => {
-                let back = child.run(sink, within.cancel.child_token()).await;
-                return (back, began.elapsed());
+                return child.run(sink, within.journal, within.cancel.child_token()).await;
             }
         };
         let nothing = (UsageTotal::default(), Some(NanoUsd::ZERO));

@@ -14,6 +14,7 @@ use softland_agent::http::{Request, Response, ResponseHead, Transport, Transport
 use softland_agent::journal::{Glance, JournalErrorKind, new_id};
 use softland_agent::{
     Agent, Conversation, Event, Journal, Report, RunJournal, Tool, ToolContext, ToolDef, ToolOutput,
+    ToolSet,
 };
 use softland_sim::{Body, Config, Part, Piece, Scenario, Sim, Turn};
 use tokio_util::sync::CancellationToken;
@@ -81,35 +82,39 @@ impl Transport for Model {
     async fn send(&self, request: Request) -> Result<Response, TransportError> {
         self.requests.fetch_add(1, Ordering::SeqCst);
         let body: Value = serde_json::from_slice(&request.body).unwrap();
-        let messages = body["messages"].as_array().unwrap();
-        let mut config = Config::new(Scenario::Scripted(vec![turn(messages)]));
-        config.seed = messages.len() as u64;
-        config.piece_bytes = Some(97);
-        let headers = [("x-api-key", "any"), ("anthropic-version", "2023-06-01")];
-        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let asked = softland_sim::Request {
-            method: "POST",
-            path: request.path,
-            headers: &headers,
-            body: &request.body,
-        };
-        let response = Sim::new(config).respond(0, &asked);
-        let content_type = response.header("content-type").map(str::to_owned);
-        let head = ResponseHead { content_type, ..ResponseHead::default() };
-        let pieces: Vec<_> = match response.body {
-            Body::Whole { bytes, .. } => vec![Ok(bytes.into())],
-            Body::Stream(chunks) => chunks
-                .into_iter()
-                .filter_map(|chunk| match chunk.piece {
-                    Piece::Bytes(bytes) => Some(Ok(bytes.into())),
-                    Piece::Cut => None,
-                })
-                .collect(),
-        };
         tokio::time::sleep(std::time::Duration::from_millis(self.delay)).await;
-        let body = futures_util::stream::iter(pieces).boxed();
-        Ok(Response { status: response.status, head, body })
+        Ok(answered(&request, &body, turn(body["messages"].as_array().unwrap())))
     }
+}
+
+/// What the simulated provider makes of a request that is answered by this turn.
+pub(crate) fn answered(request: &Request, body: &Value, turn: Turn) -> Response {
+    let mut config = Config::new(Scenario::Scripted(vec![turn]));
+    config.seed = body["messages"].as_array().unwrap().len() as u64;
+    config.piece_bytes = Some(97);
+    let headers = [("x-api-key", "any"), ("anthropic-version", "2023-06-01")];
+    let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let asked = softland_sim::Request {
+        method: "POST",
+        path: request.path,
+        headers: &headers,
+        body: &request.body,
+    };
+    let response = Sim::new(config).respond(0, &asked);
+    let content_type = response.header("content-type").map(str::to_owned);
+    let head = ResponseHead { content_type, ..ResponseHead::default() };
+    let pieces: Vec<_> = match response.body {
+        Body::Whole { bytes, .. } => vec![Ok(bytes.into())],
+        Body::Stream(chunks) => chunks
+            .into_iter()
+            .filter_map(|chunk| match chunk.piece {
+                Piece::Bytes(bytes) => Some(Ok(bytes.into())),
+                Piece::Cut => None,
+            })
+            .collect(),
+    };
+    let body = futures_util::stream::iter(pieces).boxed();
+    Response { status: response.status, head, body }
 }
 
 /// A tool whose every run leaves a line in a file, which outlives the process.
@@ -143,6 +148,15 @@ impl Tool for Errand {
     }
 }
 
+/// The errand's tools.
+pub(crate) fn tools(folder: &Path) -> ToolSet {
+    let mut tools = ToolSet::new();
+    for name in ["note", "peek"] {
+        tools.add(Arc::new(Errand { name, folder: folder.to_owned() })).unwrap();
+    }
+    tools
+}
+
 /// How often each call was run, in whatever process.
 pub(crate) fn ran(folder: &Path) -> BTreeMap<String, usize> {
     let mut ran = BTreeMap::new();
@@ -160,9 +174,7 @@ pub(crate) fn agent(folder: &Path, model: &Arc<Model>) -> Agent {
         Arc::clone(model) as Arc<dyn Transport>,
     );
     agent.system = "Do the errand.".to_owned();
-    for name in ["note", "peek"] {
-        agent.tools.add(Arc::new(Errand { name, folder: folder.to_owned() })).unwrap();
-    }
+    agent.tools = tools(folder);
     agent.policy.tool_calls_limit = Some(40);
     agent
 }

@@ -11,15 +11,15 @@ use softland_agent::journal::new_id;
 use crate::errand::{self, CALLS, Came, Model, all_keys, journal, lines, ran};
 
 /// Where the child works, at which record it dies, and when.
-const FOLDER: &str = "SOFTLAND_TEST_FOLDER";
-const AT: &str = "SOFTLAND_TEST_KILL_AT";
-const WHEN: &str = "SOFTLAND_TEST_KILL_WHEN";
+pub(crate) const FOLDER: &str = "SOFTLAND_TEST_FOLDER";
+pub(crate) const AT: &str = "SOFTLAND_TEST_KILL_AT";
+pub(crate) const WHEN: &str = "SOFTLAND_TEST_KILL_WHEN";
 
 /// A file whose process is killed at a record.
-struct Deadly {
-    file: Box<dyn Write + Send>,
-    left: u64,
-    when: String,
+pub(crate) struct Deadly {
+    pub(crate) file: Box<dyn Write + Send>,
+    pub(crate) left: u64,
+    pub(crate) when: String,
 }
 
 impl Write for Deadly {
@@ -56,10 +56,14 @@ async fn child() {
     errand::run(&errand::agent(folder, &Model::new()), &journal.root(&new_id())).await;
 }
 
-/// Runs a process until it is killed at its record `at`; false where it came to its end.
 fn killed(folder: &Path, at: u64, when: &str) -> bool {
+    killed_in("kill::child", folder, at, when)
+}
+
+/// Runs a process until it is killed at its record `at`; false where it came to its end.
+pub(crate) fn killed_in(child: &str, folder: &Path, at: u64, when: &str) -> bool {
     let status = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "kill::child", "--test-threads=1"])
+        .args(["--exact", child, "--test-threads=1"])
         .env(FOLDER, folder)
         .env(AT, at.to_string())
         .env(WHEN, when)

@@ -71,24 +71,46 @@ impl Leases {
         now: Millis,
     ) -> Result<AccountId, Short> {
         let above = self.on_time(parent, now, true)?;
-        let own = terms.caps.time.map(|time| Millis(now.0.saturating_add(time.0)));
-        let until = [own, above.exploring_until].into_iter().flatten().min();
-        let exploring_until = until.map(|until| {
-            let has = until.0.saturating_sub(now.0);
-            Millis(until.0 - terms.reserve_time.0.min(has / 2))
-        });
-        let account = AccountId(self.next);
         let held = terms.reserve;
-        let terms = Terms { reserve: Amount::default(), ..terms };
-        let spent = Amount::default();
-        let opened = Account { parent: Some(parent), terms, spent, until, exploring_until };
-        self.accounts.insert(account, opened);
+        let account = self.insert(parent, above.exploring_until, terms, now);
         if let Err(short) = self.hold(account, held) {
             self.accounts.remove(&account);
             return Err(short);
         }
         self.next += 1;
         Ok(account)
+    }
+
+    /// Opens an account that was opened at that time, whatever there is now: the tree's runs come
+    /// to their old state again, and on the way there not all of it is known.
+    pub fn open_again(&mut self, parent: AccountId, terms: Terms, then: Millis) -> AccountId {
+        let above = self.accounts.get(&parent).and_then(|above| above.exploring_until);
+        let account = self.insert(parent, above, terms, then);
+        self.next += 1;
+        self.set_reserve(account, terms.reserve);
+        account
+    }
+
+    /// An account that holds nothing back yet.
+    fn insert(
+        &mut self,
+        parent: AccountId,
+        above: Option<Millis>,
+        terms: Terms,
+        now: Millis,
+    ) -> AccountId {
+        let own = terms.caps.time.map(|time| Millis(now.0.saturating_add(time.0)));
+        let until = [own, above].into_iter().flatten().min();
+        let exploring_until = until.map(|until| {
+            let has = until.0.saturating_sub(now.0);
+            Millis(until.0 - terms.reserve_time.0.min(has / 2))
+        });
+        let account = AccountId(self.next);
+        let terms = Terms { reserve: Amount::default(), ..terms };
+        let spent = Amount::default();
+        let opened = Account { parent: Some(parent), terms, spent, until, exploring_until };
+        self.accounts.insert(account, opened);
+        account
     }
 
     /// Holds back so much for the account's answer from now on, instead of what it did before.
@@ -99,6 +121,28 @@ impl Leases {
         self.look(account, &Ask::default(), reserve)?;
         self.set_reserve(account, reserve);
         Ok(())
+    }
+
+    /// Holds back what it did once, whatever there is now.
+    pub fn hold_again(&mut self, account: AccountId, reserve: Amount) {
+        self.set_reserve(account, reserve);
+    }
+
+    /// Takes a lease with so much output that was granted once, whatever there is now: one of
+    /// [`explore`](Self::explore) with that `reserve`, without one of [`answer`](Self::answer).
+    pub fn take_again(
+        &mut self,
+        account: AccountId,
+        ask: &Ask,
+        output: u64,
+        reserve: Option<Amount>,
+    ) -> LeaseId {
+        let amount = ask.with(output);
+        if let Some(reserve) = reserve {
+            self.set_reserve(account, reserve);
+            return self.take(account, amount, Amount::default());
+        }
+        self.take_answer(account, amount)
     }
 
     /// Takes a lease for a request that is not the answer yet, and holds back `reserve` for the
@@ -131,10 +175,14 @@ impl Leases {
     ) -> Result<(LeaseId, u64), Short> {
         self.on_time(account, now, false)?;
         let output = self.look(account, ask, Amount::default())?;
-        let (amount, reserve) = (ask.with(output), self.reserve(account));
+        Ok((self.take_answer(account, ask.with(output)), output))
+    }
+
+    fn take_answer(&mut self, account: AccountId, amount: Amount) -> LeaseId {
+        let reserve = self.reserve(account);
         let of_reserve = amount.min(reserve);
         self.set_reserve(account, reserve.less(of_reserve));
-        Ok((self.take(account, amount, of_reserve), output))
+        self.take(account, amount, of_reserve)
     }
 
     /// Makes a lease smaller, as soon as the request can no longer come to all of it; what came
