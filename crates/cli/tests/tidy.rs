@@ -27,7 +27,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sim", &["wire"]),
     ("ledger", &["core"]),
     ("gateway", &["session", "ledger"]),
-    ("cli", &["agent", "sim", "gateway", "ledger"]),
+    ("import", &["session"]),
+    ("cli", &["agent", "sim", "gateway", "ledger", "import"]),
 ];
 /// Those that it may have beside them in tests: the simulator is everybody's model.
 const DEV_ARROWS: &[(&str, &[&str])] =
