@@ -6,11 +6,20 @@
 //! files are read by several threads, and a file that cannot be read, or a part of it, is listed
 //! and never stops the rest.
 //!
-//! It decides nothing: where runs begin and what was waste is for whoever folds the steps.
+//! Readers decide nothing: where runs begin and what was waste is for whoever folds the steps.
+//! [`Folder`] is that sink: it replays every conversation through the core's fold, and [`report()`]
+//! says what was seen and what a policy would have done.
 
+mod fold;
+pub mod report;
 mod step;
+mod suggest;
+mod totals;
 
+pub use fold::{Folder, Settings};
 pub use step::{Begin, Row, Sink, Talk, Turn, Usage, UserStep};
+pub use suggest::is_good;
+pub use totals::report;
 
 use std::path::{Path, PathBuf};
 

@@ -1,0 +1,302 @@
+//! Recorded conversations, replayed through the core's fold: once as an observer, for what the
+//! detectors see, and once as the policy would have had it, for what it would have done.
+
+mod current;
+mod judge;
+mod listed;
+mod money;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use softland_session::core::models::Price;
+use softland_session::core::policy::{Mode, Policy, RunBoundary};
+use softland_session::core::{
+    Class, Digest, Facts, Finished, NanoUsd, Role, Stop, Text, Transcript, User, UserText,
+    classify, looks_trivial,
+};
+
+use crate::report::RunReport;
+use crate::step::{Begin, Row, Sink, Talk, Turn, UserStep};
+use current::Current;
+use judge::Judge;
+use money::{Prices, with_price};
+
+/// What stands for a message that a program wrote and that says nothing to us.
+const MACHINE: &str = "<system-reminder></system-reminder>";
+
+/// How recordings are replayed.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// What `what_if` asks about.
+    pub policy: Policy,
+    /// Prices that go before the table, by model.
+    pub prices: Vec<(String, Price)>,
+    /// Whether the steps of runs with signals are kept for a person to look at.
+    pub steps: bool,
+}
+
+/// Folds the conversations of one file into runs.
+#[derive(Debug)]
+pub struct Folder<'s> {
+    settings: &'s Settings,
+    path: String,
+    talks: BTreeMap<Talk, Conversation<'s>>,
+    runs: Vec<RunReport>,
+}
+
+impl<'s> Folder<'s> {
+    /// For a file of that path.
+    #[must_use]
+    pub fn new(settings: &'s Settings, path: &Path) -> Self {
+        let path = path.display().to_string();
+        Self { settings, path, talks: BTreeMap::new(), runs: Vec::new() }
+    }
+
+    /// The runs, in the order in which they ended.
+    #[must_use]
+    pub fn into_runs(mut self) -> Vec<RunReport> {
+        for (_, mut talk) in std::mem::take(&mut self.talks) {
+            talk.finish(&mut self.runs);
+        }
+        self.runs
+    }
+}
+
+impl Sink for Folder<'_> {
+    fn begin(&mut self, talk: Talk, begin: &Begin<'_>) {
+        let conversation = Conversation::new(self.settings, &self.path, begin);
+        if let Some(mut before) = self.talks.insert(talk, conversation) {
+            before.finish(&mut self.runs);
+        }
+    }
+
+    fn user(&mut self, talk: Talk, step: &UserStep<'_>) {
+        if let Some(talk) = self.talks.get_mut(&talk) {
+            talk.user(step, &mut self.runs);
+        }
+    }
+
+    fn turn(&mut self, talk: Talk, turn: &Turn<'_>) {
+        if let Some(talk) = self.talks.get_mut(&talk) {
+            talk.turn(turn, &mut self.runs);
+        }
+    }
+
+    fn end(&mut self, talk: Talk) {
+        if let Some(mut talk) = self.talks.remove(&talk) {
+            talk.finish(&mut self.runs);
+        }
+    }
+}
+
+/// One conversation, in the middle of its steps.
+#[derive(Debug)]
+struct Conversation<'s> {
+    settings: &'s Settings,
+    /// The limits that signals are listed by.
+    limits: Policy,
+    path: String,
+    session: String,
+    name: Option<String>,
+    agent: Option<String>,
+    inferred: bool,
+    line: Option<u64>,
+    transcript: Transcript,
+    judge: Judge,
+    prices: Prices,
+    run: Option<Current>,
+    runs: u64,
+    /// The step before was the model's.
+    spoke: bool,
+    /// Money of all runs so far.
+    spent: NanoUsd,
+    /// Tokens of the turn before, in and out.
+    before: u64,
+}
+
+impl<'s> Conversation<'s> {
+    fn new(settings: &'s Settings, path: &str, begin: &Begin<'_>) -> Self {
+        let whole = begin.run.is_some() || begin.inferred;
+        let run_boundary = if whole { RunBoundary::Conversation } else { RunBoundary::Human };
+        // What is told of tools holds for the detectors, too; limits of the policy do not.
+        let limits = Policy {
+            mode: Mode::Observe,
+            run_boundary,
+            loop_keys: settings.policy.loop_keys.clone(),
+            answer_tool: settings.policy.answer_tool.clone(),
+            ..Policy::default()
+        };
+        Self {
+            settings,
+            path: path.to_owned(),
+            session: begin.session.unwrap_or(path).to_owned(),
+            name: begin.run.map(str::to_owned),
+            agent: begin.agent.map(str::to_owned),
+            inferred: begin.inferred,
+            line: begin.line,
+            transcript: Transcript::new(Role::Gateway, limits.clone(), BTreeMap::new()),
+            limits,
+            judge: Judge::new(&settings.policy, run_boundary),
+            prices: Prices::default(),
+            run: None,
+            runs: 0,
+            spoke: false,
+            spent: NanoUsd::ZERO,
+            before: 0,
+        }
+    }
+
+    fn user(&mut self, step: &UserStep<'_>, done: &mut Vec<RunReport>) {
+        let user = &step.user;
+        if user.results.is_empty() && user.texts.is_empty() && (step.machine || !user.media) {
+            return self.machine(step.time, step.line, done);
+        }
+        self.take(user, step.time, step.line, done);
+    }
+
+    /// A program spoke, or nobody did.
+    fn machine(&mut self, time: Option<u64>, line: Option<u64>, done: &mut Vec<RunReport>) {
+        let texts = vec![UserText { text: MACHINE }];
+        self.take(&User { texts, ..User::default() }, time, line, done);
+    }
+
+    fn take(
+        &mut self,
+        user: &User<'_>,
+        time: Option<u64>,
+        line: Option<u64>,
+        done: &mut Vec<RunReport>,
+    ) {
+        self.spoke = false;
+        let step = self.transcript.user(user, None);
+        if step.starts_run {
+            self.finish(done);
+            self.runs += 1;
+            let first = if self.runs == 1 { self.line.or(line) } else { line };
+            self.run = Some(Current::new(first, self.settings.steps));
+        }
+        let Some(run) = &mut self.run else { return };
+        run.clock.tick(time);
+        run.results(user);
+        let next = run.turns() + 1;
+        for signal in step.signals {
+            let silent = run.seen.signal(signal, &self.limits);
+            if silent.is_some_and(|count| count >= self.settings.policy.empty_limit.max(1)) {
+                self.judge.stop(run.turns(), softland_session::core::Reason::Empty);
+            }
+        }
+        self.judge.user(user, next);
+    }
+
+    fn turn(&mut self, turn: &Turn<'_>, done: &mut Vec<RunReport>) {
+        // Two turns in a row are two, and one without a message before it has one.
+        if self.spoke || self.run.is_none() {
+            self.machine(turn.time, turn.line, done);
+        }
+        self.spoke = true;
+        let settings = self.settings;
+        let cost = self.prices.cost(turn, &settings.prices);
+        let facts = self.facts(turn);
+        let Some(run) = &mut self.run else { return };
+        let number = run.turns() + 1;
+        self.judge.request(number, Some(&facts).filter(|_| self.judge.needs_facts()));
+        run.needs(&facts, cost.is_some(), settings.policy.reserve_tokens);
+        run.clock.tick(turn.time);
+        let of_row = turn.row.map(finished_of);
+        let finished = of_row.as_ref().unwrap_or(&turn.finished);
+        self.transcript.model(finished);
+        self.judge.turn(finished);
+        let class = classify(finished, self.limits.answer_tool.as_deref());
+        run.spend(turn, cost, class);
+        if let Some(reason) = run.look(turn, finished, class, (&self.limits, &settings.policy)) {
+            self.judge.stop(number, reason);
+        }
+        self.spent += cost.unwrap_or(NanoUsd::ZERO);
+        let tokens = turn.usage.tokens;
+        self.before = tokens.input_total().saturating_add(tokens.output);
+    }
+
+    /// What holds when the request of this turn is sent.
+    fn facts(&mut self, turn: &Turn<'_>) -> Facts {
+        let Some(run) = &self.run else { return Facts::default() };
+        let recorded = turn.usage.tokens.input_total();
+        let next_input = if recorded > 0 { recorded } else { self.before };
+        let (tokens, cost) = run.used();
+        let facts = Facts {
+            tokens,
+            cost,
+            session_cost: self.spent,
+            elapsed: run.clock.elapsed(),
+            next_input,
+            ..Facts::default()
+        };
+        let price = self.prices.dearest(turn.model, &self.settings.prices, next_input);
+        with_price(facts, price)
+    }
+
+    /// Ends the run that is open.
+    fn finish(&mut self, done: &mut Vec<RunReport>) {
+        let Some(run) = self.run.take() else { return };
+        let verdict = self.judge.finish(run.turns());
+        if run.turns() == 0 {
+            // A question that nobody answered is no run.
+            self.runs -= 1;
+            return;
+        }
+        let mut report = run.report(verdict, self.inferred);
+        report.run = self.name_of();
+        report.session.clone_from(&self.session);
+        report.agent.clone_from(&self.agent);
+        report.source.clone_from(&self.path);
+        done.push(report);
+    }
+
+    fn name_of(&self) -> String {
+        let session = &self.session;
+        match (&self.name, &self.agent) {
+            (Some(name), _) if name.starts_with(session.as_str()) => name.clone(),
+            (Some(name), _) => format!("{session}/{name}"),
+            (None, Some(agent)) => format!("{session}/{agent}#{}", self.runs),
+            (None, None) => format!("{session}#{}", self.runs),
+        }
+    }
+}
+
+/// What the fold is told of a row of numbers: a word, a call of nothing that is known, or an
+/// answer.
+fn finished_of(row: Row) -> Finished<'static> {
+    let digest = Digest::of(b"row");
+    let text = if row.trivial {
+        Text { digest: Some(digest), visible: 1, placeholder: false }
+    } else {
+        Text::default()
+    };
+    Finished {
+        text,
+        calls: Vec::new(),
+        cut_call: false,
+        hidden: false,
+        gives: !row.trivial,
+        stop: Stop::Unknown,
+        output_tokens: None,
+    }
+}
+
+/// What a person calls a turn.
+fn word_of(class: Class) -> &'static str {
+    match class {
+        Class::Final | Class::Answer => "answer",
+        Class::Calls => "calls",
+        Class::Empty | Class::Silent => "empty",
+        Class::Truncated => "truncated",
+        Class::Refused { .. } => "refused",
+        Class::Paused => "paused",
+        Class::Full { .. } => "context full",
+    }
+}
+
+/// Whether a turn would be trivial if its run goes on.
+fn may_be_trivial(finished: &Finished<'_>, class: Class) -> bool {
+    matches!(class, Class::Final | Class::Truncated) && looks_trivial(finished)
+}

@@ -1,0 +1,273 @@
+//! The run that is being read.
+
+use softland_session::core::policy::Policy;
+use softland_session::core::{Class, Facts, Finished, NanoUsd, Reason, User};
+
+use super::judge::Verdict;
+use super::listed::{Listing, Seen};
+use super::money::{Clock, needed};
+use super::{may_be_trivial, word_of};
+use crate::report::{Beside, Listed, RunReport, StepLine, UsageSum, WhatIf, sum};
+use crate::step::Turn;
+
+/// Steps that are kept of a run for a person to look at.
+const STEPS: usize = 200;
+/// Calls that a step shows, and characters of each.
+const CALLS: usize = 4;
+const CALL_CHARS: usize = 100;
+const HOUR: u64 = 3_600_000;
+
+/// One run so far.
+#[derive(Debug)]
+pub(crate) struct Current {
+    pub(crate) seen: Seen,
+    pub(crate) clock: Clock,
+    line: Option<u64>,
+    spent: Vec<Spent>,
+    cost: NanoUsd,
+    tool_calls: u64,
+    usage: UsageSum,
+    answered: bool,
+    rows: bool,
+    needed: Option<NanoUsd>,
+    unknown_need: bool,
+    steps: Option<Vec<StepLine>>,
+    /// Ids of the newest step's calls, in its order.
+    waiting: Vec<String>,
+}
+
+/// What one turn came to.
+#[derive(Clone, Copy, Debug)]
+struct Spent {
+    cost: Option<NanoUsd>,
+    tokens: u64,
+    time: Option<u64>,
+}
+
+impl Current {
+    pub(crate) fn new(line: Option<u64>, steps: bool) -> Self {
+        Self {
+            seen: Seen::default(),
+            clock: Clock::default(),
+            line,
+            spent: Vec::new(),
+            cost: NanoUsd::ZERO,
+            tool_calls: 0,
+            usage: UsageSum::default(),
+            answered: false,
+            rows: false,
+            needed: None,
+            unknown_need: false,
+            steps: steps.then(Vec::new),
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Turns so far.
+    pub(crate) fn turns(&self) -> u64 {
+        self.spent.len() as u64
+    }
+
+    /// Tokens and money so far.
+    pub(crate) fn used(&self) -> (u64, NanoUsd) {
+        (self.usage.recorded(), self.cost)
+    }
+
+    /// Notes what limit of money this request would have needed.
+    pub(crate) fn needs(&mut self, facts: &Facts, priced: bool, reserve_tokens: u64) {
+        self.unknown_need |= !priced || facts.output_pico == 0;
+        let least = needed(facts, reserve_tokens);
+        self.needed = Some(self.needed.map_or(least, |needed| needed.max(least)));
+    }
+
+    /// Counts a turn.
+    pub(crate) fn spend(&mut self, turn: &Turn<'_>, cost: Option<NanoUsd>, class: Class) {
+        let tokens = turn.usage.tokens;
+        let usage = UsageSum {
+            input: tokens.input,
+            output: tokens.output,
+            cache_read: tokens.cache_read,
+            cache_write: tokens.cache_write_5m.saturating_add(tokens.cache_write_1h),
+            estimated: turn.usage.estimated,
+        };
+        self.usage.add(&usage);
+        let own = turn.finished.calls.iter().filter(|call| !call.server);
+        self.tool_calls += own.count() as u64;
+        self.answered = turn.row.is_none() && matches!(class, Class::Final | Class::Answer);
+        self.rows |= turn.row.is_some();
+        let tokens = usage.recorded();
+        self.cost += cost.unwrap_or(NanoUsd::ZERO);
+        self.spent.push(Spent { cost, tokens, time: turn.time });
+        let number = self.turns();
+        let Some(steps) = self.steps.as_mut() else { return };
+        if steps.len() < STEPS {
+            let shown = turn.finished.calls.iter().take(CALLS);
+            let calls = shown.clone().map(|call| shortened(call.name, call.input)).collect();
+            self.waiting = shown.map(|call| call.id.to_owned()).collect();
+            let what = word_of(class);
+            steps.push(StepLine {
+                turn: number,
+                what,
+                calls,
+                tokens,
+                cost_usd: cost,
+                wasted: false,
+            });
+        } else {
+            self.waiting.clear();
+        }
+    }
+
+    /// Puts what came back beside the calls that it answers.
+    pub(crate) fn results(&mut self, user: &User<'_>) {
+        let Some(step) = self.steps.as_mut().and_then(|steps| steps.last_mut()) else { return };
+        for result in &user.results {
+            let place = self.waiting.iter().position(|id| id == result.id);
+            if let Some(call) = place.and_then(|at| step.calls.get_mut(at)) {
+                let digest: String = result.digest.to_string().chars().take(8).collect();
+                let failed = if result.failed { "failed, " } else { "" };
+                call.push_str(&format!(" → {failed}{} characters, {digest}", result.chars));
+            }
+        }
+    }
+
+    /// Shows the newest turn to what the fold does not look for; says why the policy would have
+    /// stopped the run after it, if it would.
+    pub(crate) fn look(
+        &mut self,
+        turn: &Turn<'_>,
+        finished: &Finished<'_>,
+        class: Class,
+        (limits, policy): (&Policy, &Policy),
+    ) -> Option<Reason> {
+        let number = self.turns();
+        let trivial = may_be_trivial(finished, class);
+        let text = finished.text.digest.filter(|_| turn.row.is_none());
+        let silent = self.seen.turn(number, class, text, trivial, limits);
+        if silent.is_some_and(|count| count >= policy.empty_limit.max(1)) {
+            return Some(Reason::Empty);
+        }
+        let row = turn.row?;
+        let known = turn.usage.tokens.output > 0 && !row.cancelled;
+        let trivial = known.then_some(row.trivial);
+        let stale = self.seen.row(number, row.prompt, trivial, limits);
+        (policy.stale_limit > 0 && stale >= policy.stale_limit).then_some(Reason::Stale)
+    }
+
+    /// What is said of the run at its end; its names are for the caller to fill in.
+    pub(crate) fn report(mut self, verdict: Verdict, inferred: bool) -> RunReport {
+        self.seen.finish();
+        let signals: Vec<Listed> =
+            self.seen.listings().iter().map(|listing| self.listed(listing)).collect();
+        let wasted = self.seen.listings().iter().flat_map(Listing::wasted).collect();
+        let (wasted_usd, wasted_tokens) = self.of(&wasted);
+        let what_if = self.what_if(verdict);
+        let hours = self.hours(&wasted);
+        let mut steps = self.steps.take().unwrap_or_default();
+        if signals.is_empty() && what_if.is_none() {
+            steps.clear();
+        }
+        for step in &mut steps {
+            step.wasted = wasted.contains(&step.turn);
+        }
+        let left_out = if steps.is_empty() { 0 } else { self.turns() - steps.len() as u64 };
+        RunReport {
+            run: String::new(),
+            session: String::new(),
+            agent: None,
+            source: String::new(),
+            line: self.line,
+            inferred,
+            turns: self.turns(),
+            tool_calls: self.tool_calls,
+            usage: self.usage,
+            cost_usd: sum(self.spent.iter().map(|spent| spent.cost)),
+            wasted_usd,
+            wasted_tokens,
+            signals,
+            what_if,
+            beside: Beside {
+                wasted_turns: wasted.len() as u64,
+                unpriced_turns: self.spent.iter().filter(|spent| spent.cost.is_none()).count()
+                    as u64,
+                answered: self.answered,
+                rows: self.rows,
+                started: self.spent.iter().find_map(|spent| spent.time),
+                hours,
+                cost_needed: self.needed.filter(|_| !self.unknown_need),
+                steps,
+                steps_left_out: left_out,
+            },
+        }
+    }
+
+    fn listed(&self, listing: &Listing) -> Listed {
+        let wasted = listing.wasted().collect();
+        let (wasted_usd, wasted_tokens) = self.of(&wasted);
+        Listed {
+            signal: listing.kind,
+            from_turn: listing.members.first().copied().unwrap_or(0),
+            to_turn: listing.members.last().copied().unwrap_or(0),
+            turns: listing.members.len() as u64,
+            wasted_usd,
+            wasted_tokens,
+            evidence: listing.evidence(),
+        }
+    }
+
+    /// Money and tokens of some turns.
+    fn of(&self, turns: &std::collections::BTreeSet<u64>) -> (Option<NanoUsd>, u64) {
+        let at = |turn: &u64| {
+            let index = usize::try_from(turn.checked_sub(1)?).ok()?;
+            self.spent.get(index)
+        };
+        let spent: Vec<&Spent> = turns.iter().filter_map(at).collect();
+        let tokens = spent.iter().fold(0_u64, |total, spent| total.saturating_add(spent.tokens));
+        (sum(spent.iter().map(|spent| spent.cost)), tokens)
+    }
+
+    fn what_if(&self, verdict: Verdict) -> Option<WhatIf> {
+        let Verdict { warned, ended } = verdict;
+        let reason = ended.as_ref().or(warned.as_ref()).map(|(_, reason)| reason.to_string())?;
+        let ended_at_turn = ended.map(|(turn, _)| turn);
+        // A warning after the end would not have been given.
+        let warned = warned.filter(|(turn, _)| ended_at_turn.is_none_or(|end| *turn <= end));
+        let after = ended_at_turn.map_or(u64::MAX, |turn| turn.saturating_add(1));
+        let saved = (after..=self.turns()).collect();
+        let (saved_usd, saved_tokens) = self.of(&saved);
+        Some(WhatIf {
+            warned_at_turn: warned.map(|(turn, _)| turn),
+            ended_at_turn,
+            saved_usd,
+            saved_turns: saved.len() as u64,
+            saved_tokens,
+            reason,
+        })
+    }
+
+    fn hours(&self, wasted: &std::collections::BTreeSet<u64>) -> Vec<(u64, NanoUsd, NanoUsd)> {
+        let mut hours: Vec<(u64, NanoUsd, NanoUsd)> = Vec::new();
+        for (number, spent) in (1..).zip(&self.spent) {
+            let (Some(time), Some(cost)) = (spent.time, spent.cost) else { continue };
+            let hour = time / HOUR;
+            let waste = if wasted.contains(&number) { cost } else { NanoUsd::ZERO };
+            match hours.last_mut() {
+                Some((last, total, of_waste)) if *last == hour => {
+                    *total += cost;
+                    *of_waste += waste;
+                }
+                _ => hours.push((hour, cost, waste)),
+            }
+        }
+        hours
+    }
+}
+
+/// A call, for a person.
+fn shortened(name: &str, input: &str) -> String {
+    let mut shown: String = input.chars().take(CALL_CHARS).collect();
+    if shown.len() < input.len() {
+        shown.push('…');
+    }
+    format!("{name} {shown}")
+}

@@ -1,0 +1,156 @@
+//! What a policy would have done to runs as they are recorded: when it would have warned, and
+//! which turn would have been the last. The recorded turns go through the core's fold as they would
+//! through a loop of softland's own, with the facts that hold at each request.
+
+use std::collections::BTreeMap;
+
+use softland_session::core::policy::{Landing, Mode, Policy, RunBoundary};
+use softland_session::core::{
+    AdditionKind, Facts, Finished, Phase, Reason, Role, ToolResult, Transcript, User, UserText,
+};
+
+/// A policy, and the conversation that it is tried on.
+#[derive(Debug)]
+pub(crate) struct Judge {
+    transcript: Transcript,
+    landing: Landing,
+    /// Whether facts are needed; then a message waits for the turn that says what it came to.
+    facts: bool,
+    held: Option<Held>,
+    verdict: Verdict,
+}
+
+/// What came of one run so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    pub(crate) warned: Option<(u64, Reason)>,
+    pub(crate) ended: Option<(u64, Reason)>,
+}
+
+#[derive(Debug)]
+struct Held {
+    results: Vec<(String, ToolResult<'static>)>,
+    texts: Vec<String>,
+    media: bool,
+}
+
+impl Held {
+    fn of(user: &User<'_>) -> Self {
+        let results = user.results.iter().map(|result| {
+            let ToolResult { id, digest, chars, failed, unfinished, cleared, lined } = *result;
+            let own = ToolResult { id: "", digest, chars, failed, unfinished, cleared, lined };
+            (id.to_owned(), own)
+        });
+        Self {
+            results: results.collect(),
+            texts: user.texts.iter().map(|text| text.text.to_owned()).collect(),
+            media: user.media,
+        }
+    }
+
+    fn user(&self) -> User<'_> {
+        let results = self.results.iter().map(|(id, own)| ToolResult { id, ..*own });
+        User {
+            results: results.collect(),
+            texts: self.texts.iter().map(|text| UserText { text }).collect(),
+            media: self.media,
+        }
+    }
+}
+
+impl Judge {
+    /// What `policy` would have done, had it been enforced. Runs are those of the recording.
+    pub(crate) fn new(policy: &Policy, run_boundary: RunBoundary) -> Self {
+        let policy = Policy { mode: Mode::Enforce, run_boundary, ..policy.clone() };
+        Self {
+            landing: policy.landing,
+            facts: policy.counts_usage() || policy.time_limit.is_some(),
+            transcript: Transcript::new(Role::Engine, policy, BTreeMap::new()),
+            held: None,
+            verdict: Verdict::default(),
+        }
+    }
+
+    /// Whether the policy has limits that need facts.
+    pub(crate) fn needs_facts(&self) -> bool {
+        self.facts
+    }
+
+    /// Takes a user's message, before the turn of that number.
+    pub(crate) fn user(&mut self, user: &User<'_>, next_turn: u64) {
+        if self.facts {
+            self.release(next_turn, None);
+            self.held = Some(Held::of(user));
+        } else {
+            self.take(user, next_turn, None);
+        }
+    }
+
+    /// A request is sent: the one for the turn of that number.
+    pub(crate) fn request(&mut self, turn: u64, facts: Option<&Facts>) {
+        self.release(turn, facts);
+        let Some(run) = self.transcript.run().filter(|_| self.verdict.ended.is_none()) else {
+            return;
+        };
+        let stops = self.landing == Landing::Stop
+            || facts.is_some_and(|facts| !run.advice(facts).affordable);
+        let ended = match run.phase() {
+            Phase::Open => return,
+            Phase::Stopping { because } => (turn - 1, because.reason.clone()),
+            Phase::Landing { because, .. } | Phase::Late { because } if stops => {
+                (turn - 1, because.reason.clone())
+            }
+            Phase::Landing { because, .. } | Phase::Late { because } => {
+                (turn, because.reason.clone())
+            }
+        };
+        self.verdict.ended = Some(ended);
+    }
+
+    /// Takes the turn.
+    pub(crate) fn turn(&mut self, finished: &Finished<'_>) {
+        self.transcript.model(finished);
+    }
+
+    /// The run would have been stopped after this turn, for what no history shows.
+    pub(crate) fn stop(&mut self, turn: u64, reason: Reason) {
+        self.verdict.ended.get_or_insert((turn, reason));
+    }
+
+    /// Ends a run of so many turns and says what came of it.
+    pub(crate) fn finish(&mut self, turns: u64) -> Verdict {
+        self.release(turns + 1, None);
+        let stopped = self.transcript.run().and_then(|run| match run.phase() {
+            Phase::Stopping { because } => Some(because),
+            Phase::Landing { because, .. } | Phase::Late { because }
+                if self.landing == Landing::Stop =>
+            {
+                Some(because)
+            }
+            _ => None,
+        });
+        if let Some(because) = stopped {
+            self.verdict.ended.get_or_insert((turns, because.reason.clone()));
+        }
+        // Nobody was warned in a request that was never sent.
+        self.verdict.warned.take_if(|(turn, _)| *turn > turns);
+        std::mem::take(&mut self.verdict)
+    }
+
+    fn release(&mut self, turn: u64, facts: Option<&Facts>) {
+        if let Some(held) = self.held.take() {
+            self.take(&held.user(), turn, facts);
+        }
+    }
+
+    fn take(&mut self, user: &User<'_>, next_turn: u64, facts: Option<&Facts>) {
+        let step = self.transcript.user(user, facts);
+        let told = step
+            .additions
+            .iter()
+            .find(|added| matches!(added.kind, AdditionKind::Warn | AdditionKind::Note));
+        if let Some(because) = told.and_then(|added| added.because.as_ref()) {
+            self.verdict.warned.get_or_insert((next_turn, because.reason.clone()));
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! All files together: the report, its sums, and names that are one run's each.
+
+use std::collections::BTreeSet;
+
+use softland_session::core::NanoUsd;
+
+use crate::fold::Folder;
+use crate::report::{Report, RunReport, SourceLine, Totals, UnreadableLine, sum};
+use crate::{Read, suggest};
+
+/// The report on what was read.
+#[must_use]
+pub fn report(read: Read<Folder<'_>>) -> Report {
+    let mut runs: Vec<RunReport> = Vec::new();
+    let mut sources = Vec::new();
+    for source in read.sources {
+        let path = source.path.display().to_string();
+        let of_file = source.sink.map(Folder::into_runs).unwrap_or_default();
+        sources.push(SourceLine {
+            path: path.clone(),
+            kind: source.kind.map(crate::Kind::name),
+            runs: of_file.len() as u64,
+            bytes: source.bytes,
+        });
+        runs.extend(of_file);
+    }
+    name_apart(&mut runs);
+    let unreadable = read
+        .unreadable
+        .into_iter()
+        .map(|one| UnreadableLine {
+            path: one.path.display().to_string(),
+            line: one.line,
+            reason: one.reason,
+        })
+        .collect();
+    let suggested_policy = suggest::suggested(&runs);
+    Report { v: 1, sources, unreadable, totals: totals(&runs), runs, suggested_policy }
+}
+
+fn totals(runs: &[RunReport]) -> Totals {
+    let mut totals = Totals { runs: runs.len() as u64, ..Totals::default() };
+    for run in runs {
+        totals.turns += run.turns;
+        totals.tool_calls += run.tool_calls;
+        totals.usage.add(&run.usage);
+        totals.unpriced_turns += run.beside.unpriced_turns;
+        totals.wasted_tokens = totals.wasted_tokens.saturating_add(run.wasted_tokens);
+        totals.wasted_turns += run.beside.wasted_turns;
+    }
+    totals.cost_usd = sum(runs.iter().map(|run| run.cost_usd));
+    totals.wasted_usd = sum(runs.iter().map(|run| run.wasted_usd)).or(Some(NanoUsd::ZERO));
+    if totals.cost_usd.is_none() && totals.wasted_turns > 0 {
+        totals.wasted_usd = None;
+    }
+    totals
+}
+
+/// Files may share a session, and sub-agents a name: the second of a name says so.
+fn name_apart(runs: &mut [RunReport]) {
+    let mut known = BTreeSet::new();
+    for run in runs {
+        let first = run.run.clone();
+        let mut copy = 2;
+        while !known.insert(run.run.clone()) {
+            run.run = format!("{first}~{copy}");
+            copy += 1;
+        }
+    }
+}
