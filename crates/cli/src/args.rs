@@ -10,6 +10,7 @@ use softland_agent::http::provider::Api;
 
 use crate::failure::Failure;
 
+mod audit;
 mod gateway;
 mod generated;
 mod ledger;
@@ -17,6 +18,7 @@ mod spec;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use audit::{AuditArgs, ReportFormat};
 pub(crate) use gateway::{ServeArgs, WrapArgs};
 pub(crate) use generated::{CompletionsArgs, ManArgs};
 pub(crate) use ledger::{Deletion, LedgerArgs, RunsArgs, ShowArgs};
@@ -38,6 +40,8 @@ pub(crate) enum Command {
     Runs(RunsArgs),
     /// `softland show`.
     Show(ShowArgs),
+    /// `softland audit`.
+    Audit(AuditArgs),
     /// `softland sim`.
     Sim(SimArgs),
     /// `softland check`.
@@ -110,7 +114,7 @@ pub(crate) struct CheckArgs {
 }
 
 /// Commands that are known and come later.
-const LATER_COMMANDS: [&str; 3] = ["audit", "mcp", "notebook"];
+const LATER_COMMANDS: [&str; 2] = ["mcp", "notebook"];
 
 /// Flags of `run` that are known and come later.
 const LATER_FLAGS: [&str; 1] = ["mcp"];
@@ -145,6 +149,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command,
         Some(("wrap", matches)) => gateway::wrap_args(matches).map(Command::Wrap),
         Some(("runs", matches)) => ledger::runs_args(matches).map(Command::Runs),
         Some(("show", matches)) => ledger::show_args(matches).map(Command::Show),
+        Some(("audit", matches)) => Ok(Command::Audit(audit::audit_args(matches))),
         Some(("sim", matches)) => Ok(Command::Sim(sim_args(matches))),
         Some(("check", matches)) => Ok(Command::Check(CheckArgs { files: many(matches, "FILE") })),
         Some(("completions", matches)) => {

@@ -126,6 +126,11 @@ impl Config {
         names
     }
 
+    /// Prices by model, in order.
+    pub(crate) fn prices(&self) -> &[(String, Price)] {
+        &self.prices
+    }
+
     /// The first price for a model, named with its provider or without.
     pub(crate) fn price(&self, model: &str) -> Option<Price> {
         let bare = model.split_once('/').map_or(model, |(_, name)| name);

@@ -4,6 +4,7 @@
 //! one module only, [`render`].
 
 mod args;
+mod audit;
 mod check;
 mod config;
 mod failure;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Command::Wrap(args) => wrap::run(&args),
         Command::Runs(args) => runs::run(&args, &mut writer),
         Command::Show(args) => show::run(&args, &mut writer),
+        Command::Audit(args) => audit::run(&args, &mut writer),
         Command::Sim(args) => sim::run(&args),
         Command::Check(args) => check::run(&args, &mut writer),
         Command::Completions(args) => Ok(generated::completions(args, &mut writer)),

@@ -162,7 +162,7 @@ fn a_money_limit_needs_a_price() {
 
 #[test]
 fn what_comes_later_is_refused_by_name() {
-    for command in ["audit", "mcp", "notebook"] {
+    for command in ["mcp", "notebook"] {
         said(&[command])
             .status(2)
             .says(&format!("`softland {command}` comes with a later version"));

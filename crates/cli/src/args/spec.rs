@@ -58,6 +58,7 @@ pub(super) fn command() -> Command {
         .subcommand(super::gateway::wrap())
         .subcommand(super::ledger::runs())
         .subcommand(super::ledger::show())
+        .subcommand(super::audit::audit())
         .subcommand(sim())
         .subcommand(check())
         .subcommand(super::generated::completions())

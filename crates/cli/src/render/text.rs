@@ -11,7 +11,8 @@ pub(super) fn harmless(text: &str) -> String {
     text.chars().filter(|c| *c != '\r').map(harmless_char).collect()
 }
 
-fn harmless_char(c: char) -> char {
+/// As [`harmless()`], of one character.
+pub(crate) fn harmless_char(c: char) -> char {
     match c {
         '\n' | '\t' => c,
         '\0'..='\u{1f}' => char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}'),

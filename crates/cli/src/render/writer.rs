@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use softland_agent::Event;
 
 use super::pieces::{Piece, Style, To};
+use super::progress::Bar;
 use super::text::harmless;
 use crate::failure::Failure;
 
@@ -65,6 +66,12 @@ impl Writer {
     /// Whether standard output is a terminal that takes colours.
     pub(crate) fn answer_colour(&self) -> bool {
         self.answer_colour
+    }
+
+    /// A progress bar, where standard error is a terminal that can show one.
+    pub(crate) fn bar(&self) -> Option<Bar> {
+        let can = std::env::var("TERM").is_ok_and(|term| term != "dumb");
+        (self.stderr_is_terminal && can).then(|| Bar::new(self.width()))
     }
 
     /// Whether something could not be written to standard output; then nothing more is.

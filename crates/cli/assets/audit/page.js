@@ -1,0 +1,78 @@
+
+"use strict";
+(function () {
+  var data = JSON.parse(document.getElementById("data").textContent);
+  var plots = [];
+  function colour(name) {
+    return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  }
+  function axes(unit) {
+    var ink = colour("--soft"), line = colour("--line");
+    var axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 } };
+    var money = function (u, values) {
+      return values.map(function (value) { return "$" + value; });
+    };
+    var across = Object.assign({}, axis), up = Object.assign({ size: 70 }, axis);
+    if (unit === "money") { up.values = money; }
+    return [across, up];
+  }
+  function bars(name, label, width) {
+    return {
+      label: label, stroke: colour(name), fill: colour(name), points: { show: false },
+      paths: uPlot.paths.bars({ size: [width, 60] }),
+    };
+  }
+  function size(box) { return { width: Math.max(240, box.clientWidth), height: 260 }; }
+  function draw(id, options, rows) {
+    var box = document.getElementById(id);
+    if (!box || !rows[0].length) { return; }
+    box.textContent = "";
+    plots.push([box, new uPlot(Object.assign(size(box), options), rows, box)]);
+  }
+  function spend() {
+    var of = data.spend, half = of.hours * 1800;
+    draw("spend", {
+      axes: axes("money"),
+      scales: { x: { range: function (u, low, high) { return [low - half, high + half]; } },
+                y: { range: function (u, low, high) { return [0, high * 1.05 || 1]; } } },
+      series: [{ label: "From" }, bars("--all", "Spent", 0.8), bars("--waste", "Wasted", 0.8)],
+    }, [of.at, of.spent, of.wasted]);
+  }
+  function calls() {
+    var of = data.calls;
+    var last = Math.max(of.limit || 0, of.at.length ? of.at[of.at.length - 1] : 0);
+    draw("calls", {
+      axes: axes("runs"),
+      scales: { x: { time: false, range: function () { return [-of.width, last + 2 * of.width]; } },
+                y: { range: function (u, low, high) { return [0, high * 1.05 || 1]; } } },
+      series: [{ label: of.width > 1 ? "Calls from" : "Calls" }, bars("--all", "Runs", 0.8)],
+      hooks: { draw: [function (u) {
+        if (of.limit === null) { return; }
+        var x = u.valToPos(of.limit, "x", true), ctx = u.ctx, box = u.bbox;
+        ctx.save();
+        ctx.strokeStyle = ctx.fillStyle = colour("--limit");
+        ctx.lineWidth = 2 * devicePixelRatio;
+        ctx.setLineDash([6, 4]);
+        ctx.beginPath();
+        ctx.moveTo(x, box.top);
+        ctx.lineTo(x, box.top + box.height);
+        ctx.stroke();
+        ctx.font = 12 * devicePixelRatio + "px system-ui, sans-serif";
+        ctx.textAlign = "right";
+        ctx.fillText("limit " + of.limit + " ", x, box.top + 14 * devicePixelRatio);
+        ctx.restore();
+      }] },
+    }, [of.at, of.runs]);
+  }
+  function all() {
+    plots.forEach(function (plot) { plot[1].destroy(); });
+    plots = [];
+    spend();
+    calls();
+  }
+  all();
+  addEventListener("resize", function () {
+    plots.forEach(function (plot) { plot[1].setSize(size(plot[0])); });
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", all);
+})();

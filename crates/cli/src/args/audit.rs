@@ -1,0 +1,84 @@
+//! The arguments of `softland audit`: their shape, their help and their form.
+
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{ArgMatches, Command};
+
+use super::{many, one, spec};
+
+/// What `softland audit` was given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AuditArgs {
+    /// None: the usual folders.
+    pub(crate) paths: Vec<PathBuf>,
+    pub(crate) policy: Option<PathBuf>,
+    pub(crate) format: ReportFormat,
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// How the report is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ReportFormat {
+    /// A table.
+    #[default]
+    Text,
+    /// For programs.
+    Json,
+    /// One page with charts.
+    Html,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  softland audit
+  softland audit ~/.claude/projects --policy softland.toml
+  softland audit activity.csv --format html --out report.html
+
+Reads sessions of Claude Code, Codex, opencode, Gemini CLI, Copilot CLI, mini-swe-agent and SWE-agent,
+message arrays, OpenRouter's activity CSV, and softland's own ledgers and event logs, each told by its
+content, .gz and .zst too. Without PATH it looks into the folders where these programs keep them.
+Nothing is sent anywhere and nothing is changed.
+
+Exit status: 0 when something was read, 2 when nothing could be.";
+
+pub(super) fn audit() -> Command {
+    Command::new("audit")
+        .about("Reads recorded sessions: what was wasted, and what a policy would have done")
+        .max_term_width(100)
+        .after_help(EXAMPLES)
+        .arg(
+            spec::path("PATH")
+                .num_args(0..)
+                .help("Files and folders [default: the usual folders of the programs below]"),
+        )
+        .arg(spec::path("policy").long("policy").value_name("FILE").help(
+            "A config whose [policy.default] is tried on the runs, with its [[price]] \
+             [default: the built-in policy]",
+        ))
+        .arg(
+            spec::text("format", "FORMAT")
+                .help("text, json, or html: one page with charts")
+                .value_parser(PossibleValuesParser::new(["text", "json", "html"]))
+                .hide_possible_values(true),
+        )
+        .arg(
+            spec::path("out")
+                .long("out")
+                .value_name("FILE")
+                .help("Where the report goes [default: standard output]"),
+        )
+}
+
+pub(super) fn audit_args(matches: &ArgMatches) -> AuditArgs {
+    AuditArgs {
+        paths: many(matches, "PATH"),
+        policy: one(matches, "policy"),
+        format: match one::<String>(matches, "format").as_deref() {
+            Some("json") => ReportFormat::Json,
+            Some("html") => ReportFormat::Html,
+            _ => ReportFormat::Text,
+        },
+        out: one(matches, "out"),
+    }
+}

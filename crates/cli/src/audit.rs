@@ -1,0 +1,149 @@
+//! `softland audit`: reads recorded sessions, replays them, and writes the report.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use softland_agent::core::models::Price;
+use softland_agent::core::policy::Policy;
+use softland_import::report::Report;
+use softland_import::{Folder, Options, Progress, Settings, read};
+
+use crate::args::{AuditArgs, ReportFormat};
+use crate::config::Config;
+use crate::failure::{Failure, status};
+use crate::render::{Lost, Writer, count};
+
+mod find;
+mod html;
+mod table;
+mod worst;
+
+/// Files named in a message.
+const NAMED: usize = 20;
+
+/// Reads, replays and reports.
+pub(crate) fn run(args: &AuditArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
+    if args.format == ReportFormat::Html && args.out.is_none() && writer.stdout_is_terminal() {
+        return Err(Failure::usage(
+            "a page does not fit a terminal: --out FILE says where it goes",
+        ));
+    }
+    let (policy, prices) = match &args.policy {
+        Some(file) => of_file(file)?,
+        None => (Policy::default(), Vec::new()),
+    };
+    let paths = if args.paths.is_empty() { usual(writer)? } else { args.paths.clone() };
+    let settings = Settings { policy, prices, steps: args.format == ReportFormat::Html };
+    let bar = writer.bar();
+    let progress = |now: Progress| {
+        if let Some(bar) = &bar {
+            bar.show(now.done, now.total);
+        }
+    };
+    let sink = |path: &Path| Folder::new(&settings, path);
+    let done = read(&paths, &Options::default(), sink, progress);
+    if let Some(bar) = bar {
+        bar.clear();
+    }
+    let report = softland_import::report(done);
+    let nothing = report.sources.iter().all(|source| source.kind.is_none());
+    if nothing && args.format != ReportFormat::Json {
+        return Err(Failure::all(nothing_read(&report)));
+    }
+    let text = match args.format {
+        ReportFormat::Text => {
+            let width = writer.stdout_is_terminal() && args.out.is_none();
+            table::table(&report, width.then(|| writer.width()))
+        }
+        ReportFormat::Json => json(&report)?,
+        ReportFormat::Html => html::page(&report),
+    };
+    give(&text, args, writer)?;
+    if nothing {
+        return Err(Failure::all(nothing_read(&report)));
+    }
+    Ok(match writer.lost() {
+        Lost::Failed => ExitCode::from(status::USAGE),
+        Lost::Nothing | Lost::Closed => ExitCode::SUCCESS,
+    })
+}
+
+/// The policy and the prices of a config: its `default`, or else the only one that it has.
+fn of_file(file: &Path) -> Result<(Policy, Vec<(String, Price)>), Failure> {
+    let config = Config::load(file).map_err(Failure::all)?;
+    let names: Vec<&str> = config.policy_names().collect();
+    let name = match names.as_slice() {
+        [only] => only,
+        _ => "default",
+    };
+    let policy = match config.policy(name) {
+        Some(policy) => policy.clone(),
+        None if names.is_empty() => Policy::default(),
+        None => {
+            return Err(Failure::usage(format!(
+                "{}: which policy is meant? It has {}, and none is named `default`",
+                file.display(),
+                names.join(", ")
+            )));
+        }
+    };
+    Ok((policy, config.prices().to_vec()))
+}
+
+/// The usual places that are there; which they are is said.
+fn usual(writer: &Writer) -> Result<Vec<PathBuf>, Failure> {
+    let places = find::usual(&|name| std::env::var_os(name));
+    let (there, missing): (Vec<_>, Vec<_>) =
+        places.into_iter().partition(|place| place.path.exists());
+    if there.is_empty() {
+        let names: Vec<String> =
+            missing.iter().map(|place| place.path.display().to_string()).collect();
+        return Err(Failure::usage(format!(
+            "no PATH is given, and none of the usual folders is there: {}",
+            names.join(", ")
+        )));
+    }
+    for place in &there {
+        writer.note(&format!("reading {} ({})", place.path.display(), place.whose));
+    }
+    Ok(there.into_iter().map(|place| place.path).collect())
+}
+
+fn nothing_read(report: &Report) -> Vec<String> {
+    let mut messages: Vec<String> = report
+        .unreadable
+        .iter()
+        .take(NAMED)
+        .map(|one| match one.line {
+            Some(line) => format!("{}:{line}: {}", one.path, one.reason),
+            None => format!("{}: {}", one.path, one.reason),
+        })
+        .collect();
+    let more = report.unreadable.len().saturating_sub(NAMED) as u64;
+    if more > 0 {
+        messages.push(format!("and {} like these", count(more, "more problem")));
+    }
+    if messages.is_empty() {
+        messages.push("no recorded session was found".to_owned());
+    }
+    messages
+}
+
+fn json(report: &Report) -> Result<String, Failure> {
+    let text = serde_json::to_string(report)
+        .map_err(|error| Failure::usage(format!("the report cannot be written: {error}")))?;
+    Ok(text + "\n")
+}
+
+fn give(text: &str, args: &AuditArgs, writer: &mut Writer) -> Result<(), Failure> {
+    let Some(out) = &args.out else {
+        writer.result(text);
+        return Ok(());
+    };
+    let failed = |error| Failure::usage(format!("{}: cannot be written: {error}", out.display()));
+    let mut file = std::fs::File::create(out).map_err(failed)?;
+    file.write_all(text.as_bytes()).map_err(failed)?;
+    writer.note(&format!("wrote {}", out.display()));
+    Ok(())
+}

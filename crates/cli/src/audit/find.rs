@@ -1,0 +1,86 @@
+//! Where agents keep their sessions, for an audit that is given no path.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Reads a variable of the environment.
+pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+
+/// A place that is looked at, and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) whose: &'static str,
+    pub(crate) path: PathBuf,
+}
+
+/// The usual places, whether they are there or not; each program's own variable goes first.
+pub(crate) fn usual(env: Env<'_>) -> Vec<Place> {
+    let set = |name: &str| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let home = set("HOME").or_else(|| set("USERPROFILE"));
+    let below = |path: &str| home.as_ref().map(|home| home.join(path));
+    let data = set("XDG_DATA_HOME").or_else(|| below(".local/share"));
+    let state = set("XDG_STATE_HOME").or_else(|| below(".local/state"));
+    let config = set("XDG_CONFIG_HOME").or_else(|| below(".config"));
+    let mut places = Vec::new();
+    let mut add = |whose, path: Option<PathBuf>| {
+        if let Some(path) = path {
+            places.push(Place { whose, path });
+        }
+    };
+    match env("CLAUDE_CONFIG_DIR").filter(|value| !value.is_empty()) {
+        // Several may be named, with commas between them, as its users' other tools read it.
+        Some(named) => {
+            for folder in named.to_string_lossy().split(',').map(str::trim) {
+                add("Claude Code", Some(PathBuf::from(folder).join("projects")));
+            }
+        }
+        None => {
+            add("Claude Code", below(".claude/projects"));
+            add("Claude Code", config.map(|config| config.join("claude/projects")));
+        }
+    }
+    let codex = set("CODEX_HOME").or_else(|| below(".codex"));
+    add("Codex", codex.as_ref().map(|codex| codex.join("sessions")));
+    add("Codex", codex.map(|codex| codex.join("archived_sessions")));
+    add("opencode", data.map(|data| data.join("opencode/storage")));
+    add("Gemini CLI", below(".gemini/tmp"));
+    add("Copilot CLI", below(".copilot/session-state"));
+    add("softland", Some(PathBuf::from(crate::config::LEDGER)));
+    add("softland", state.map(|state| state.join("softland")));
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(vars: &[(&str, &str)]) -> Vec<String> {
+        let env = |name: &str| {
+            let found = vars.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| OsString::from(value))
+        };
+        usual(&env).into_iter().map(|place| place.path.display().to_string()).collect()
+    }
+
+    #[test]
+    fn each_programs_own_variable_goes_first() {
+        let plain = paths(&[("HOME", "/h")]);
+        for wanted in
+            ["/h/.claude/projects", "/h/.codex/sessions", "/h/.local/share/opencode/storage"]
+        {
+            assert!(plain.iter().any(|path| path == wanted), "{plain:?}");
+        }
+        let set = [
+            ("HOME", "/h"),
+            ("CLAUDE_CONFIG_DIR", "/c,/d"),
+            ("CODEX_HOME", "/x"),
+            ("XDG_DATA_HOME", "/data"),
+        ];
+        let own = paths(&set);
+        for wanted in ["/c/projects", "/d/projects", "/x/sessions", "/data/opencode/storage"] {
+            assert!(own.iter().any(|path| path == wanted), "{own:?}");
+        }
+        assert!(!own.iter().any(|path| path.starts_with("/h/.claude")), "{own:?}");
+        assert_eq!(paths(&[]), ["softland.db"], "without a home there is the ledger here");
+    }
+}

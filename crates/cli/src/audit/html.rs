@@ -1,0 +1,446 @@
+//! The report as one page: sums, charts, and the worst runs with their steps. Nothing in it is
+//! fetched from anywhere, and nothing that a recording says is more than text in it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde_json::json;
+use softland_import::is_good;
+use softland_import::report::{Report, RunReport, StepLine};
+
+use super::worst::{money, money_of, place, signal, what_if, worst};
+use crate::render::{count, grouped, harmless_char};
+
+/// Runs that are shown with their steps.
+const SHOWN: usize = 50;
+/// Characters of one text of a recording.
+const TEXT: usize = 400;
+/// Columns of a chart at most.
+const COLUMNS: u64 = 60;
+/// Hours that may be one column of the spending.
+const SPANS: [u64; 6] = [1, 6, 24, 168, 720, 8760];
+
+const CHARTS: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
+const CHARTS_STYLE: &str = include_str!("../../assets/uplot/uPlot.min.css");
+const CHARTS_LICENCE: &str = include_str!("../../assets/uplot/LICENSE");
+const STYLE: &str = include_str!("../../assets/audit/page.css");
+const SCRIPT: &str = include_str!("../../assets/audit/page.js");
+
+/// The page.
+pub(super) fn page(report: &Report) -> String {
+    let mut page = String::from(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+         script-src 'unsafe-inline'; style-src 'unsafe-inline'\">\n\
+         <title>softland audit</title>\n",
+    );
+    // The script's own first line names an address; its licence stands here in full.
+    let charts = CHARTS.split_once('\n').map_or(CHARTS, |(_, rest)| rest);
+    push(&mut page, format_args!("<!-- The charts: uPlot 1.6.32.\n{CHARTS_LICENCE}-->\n"));
+    push(&mut page, format_args!("<style>{CHARTS_STYLE}{STYLE}</style>\n</head>\n<body>\n"));
+    push(&mut page, format_args!("<main>\n<h1>softland audit</h1>\n"));
+    page += &sums(report);
+    page += &charts_of(report);
+    page += &outcomes(report);
+    page += &runs(report);
+    page += &policy(report);
+    page += &sources(report);
+    push(&mut page, format_args!("</main>\n<script>{charts}</script>\n"));
+    let data = script_safe(&data(report).to_string());
+    push(
+        &mut page,
+        format_args!("<script type=\"application/json\" id=\"data\">{data}</script>\n"),
+    );
+    push(&mut page, format_args!("<script>{SCRIPT}</script>\n</body>\n</html>\n"));
+    page
+}
+
+/// Writing into a text cannot fail.
+fn push(page: &mut String, text: std::fmt::Arguments<'_>) {
+    let _ = page.write_fmt(text);
+}
+
+/// A recording's text, shortened, as text of a page: what a browser or a reader's eye would obey
+/// is shown as what it is.
+fn safe(text: &str) -> String {
+    let mut safe = String::new();
+    for (at, c) in text.chars().enumerate() {
+        if at == TEXT {
+            safe.push('…');
+            break;
+        }
+        match c {
+            '&' => safe += "&amp;",
+            '<' => safe += "&lt;",
+            '>' => safe += "&gt;",
+            '"' => safe += "&quot;",
+            '\'' => safe += "&#39;",
+            // They turn or hide what stands beside them.
+            '\u{200e}' | '\u{200f}' | '\u{061c}' => safe.push('\u{fffd}'),
+            c => safe.push(harmless_char(c)),
+        }
+    }
+    safe
+}
+
+/// JSON that ends no script and holds nothing that a browser would read as anything else.
+fn script_safe(json: &str) -> String {
+    let mut safe = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '<'
+            | '>'
+            | '&'
+            | '\u{2028}'
+            | '\u{2029}'
+            | '\u{200e}'
+            | '\u{200f}'
+            | '\u{061c}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}' => {
+                push(&mut safe, format_args!("\\u{:04x}", u32::from(c)));
+            }
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+fn sums(report: &Report) -> String {
+    let totals = &report.totals;
+    let share = match (totals.wasted_usd, totals.cost_usd) {
+        (Some(wasted), Some(cost)) if cost.0 > 0 => {
+            format!("{:.1}% of the money", wasted.dollars() * 100.0 / cost.dollars())
+        }
+        _ => count(totals.wasted_turns, "turn"),
+    };
+    let priced = match totals.unpriced_turns {
+        0 => "every turn has a price".to_owned(),
+        turns => format!("{} without a known price", count(turns, "turn")),
+    };
+    let cards = [
+        ("Spent", money_of(totals.cost_usd, totals.unpriced_turns), priced),
+        ("Wasted", money(totals.wasted_usd), share),
+        (
+            "Runs",
+            grouped(totals.runs),
+            format!("in {}", count(report.sources.len() as u64, "file")),
+        ),
+        ("Turns", grouped(totals.turns), count(totals.tool_calls, "tool call")),
+        (
+            "Tokens",
+            grouped(totals.usage.recorded()),
+            format!("{} out", grouped(totals.usage.output)),
+        ),
+    ];
+    let mut text = String::from("<dl class=\"cards\">\n");
+    for (name, value, more) in cards {
+        push(
+            &mut text,
+            format_args!(
+                "<div><dt>{name}</dt><dd>{}</dd><dd class=\"more\">{}</dd></div>\n",
+                safe(&value),
+                safe(&more)
+            ),
+        );
+    }
+    text + "</dl>\n"
+}
+
+fn charts_of(report: &Report) -> String {
+    let mut text = String::from("<section>\n<h2>Spend over time</h2>\n");
+    if report.runs.iter().all(|run| run.beside.hours.is_empty()) {
+        text += "<p>These recordings hold no times, or no money.</p>\n</section>\n";
+    } else {
+        text += "<div id=\"spend\" class=\"chart\" role=\"img\" \
+                 aria-label=\"Money spent over time, with the wasted share\"></div>\n\
+                 <p class=\"key\"><span class=\"all\"></span> spent \
+                 <span class=\"waste\"></span> of it wasted</p>\n";
+        text += "<details><summary>As a table</summary>";
+        text += &spend_table(report);
+        text += "</details>\n</section>\n";
+    }
+    text += "<section>\n<h2>Tool calls per run</h2>\n";
+    let limit = match report.suggested_policy.tool_calls_limit {
+        Some(limit) => format!("; the line is the suggested limit, {}", grouped(limit)),
+        None => String::new(),
+    };
+    push(
+        &mut text,
+        format_args!(
+            "<div id=\"calls\" class=\"chart\" role=\"img\" aria-label=\"How many runs have how \
+             many tool calls{limit}\"></div>\n<p class=\"key\"><span class=\"all\"></span> \
+             runs{limit}</p>\n</section>\n"
+        ),
+    );
+    text
+}
+
+/// Of each column its beginning (hours since 1970), what was spent and what was wasted.
+fn spend(report: &Report) -> (u64, BTreeMap<u64, (f64, f64)>) {
+    let hours = || report.runs.iter().flat_map(|run| run.beside.hours.iter());
+    let first = hours().map(|(hour, ..)| *hour).min().unwrap_or(0);
+    let last = hours().map(|(hour, ..)| *hour).max().unwrap_or(0);
+    let fits = |span: &&u64| (last - first) / **span < COLUMNS;
+    let span = *SPANS.iter().find(fits).unwrap_or(&8760);
+    let mut columns: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
+    for (hour, cost, wasted) in hours() {
+        let column = columns.entry(hour / span * span).or_default();
+        column.0 += cost.dollars();
+        column.1 += wasted.dollars();
+    }
+    (span, columns)
+}
+
+fn spend_table(report: &Report) -> String {
+    let mut text = String::from(
+        "<table><thead><tr><th>From (UTC)</th><th>Spent</th><th>Wasted</th></tr></thead><tbody>\n",
+    );
+    for (hour, (spent, wasted)) in spend(report).1 {
+        let from = softland_ledger::timestamp(hour.saturating_mul(3_600_000));
+        let from: String = from.chars().take(16).map(|c| if c == 'T' { ' ' } else { c }).collect();
+        push(
+            &mut text,
+            format_args!("<tr><td>{from}</td><td>${spent:.4}</td><td>${wasted:.4}</td></tr>\n"),
+        );
+    }
+    text + "</tbody></table>"
+}
+
+/// What the script draws.
+fn data(report: &Report) -> serde_json::Value {
+    let (span, columns) = spend(report);
+    let at: Vec<u64> = columns.keys().map(|hour| hour * 3600).collect();
+    let spent: Vec<f64> = columns.values().map(|(spent, _)| *spent).collect();
+    let wasted: Vec<f64> = columns.values().map(|(_, wasted)| *wasted).collect();
+    let limit = report.suggested_policy.tool_calls_limit;
+    let most = report.runs.iter().map(|run| run.tool_calls).max().unwrap_or(0);
+    let width = (most.max(limit.unwrap_or(0)) / COLUMNS + 1).max(1);
+    let mut runs: BTreeMap<u64, u64> = BTreeMap::new();
+    for run in &report.runs {
+        *runs.entry(run.tool_calls / width * width).or_insert(0) += 1;
+    }
+    json!({
+        "spend": {"hours": span, "at": at, "spent": spent, "wasted": wasted},
+        "calls": {
+            "width": width,
+            "at": runs.keys().collect::<Vec<_>>(),
+            "runs": runs.values().collect::<Vec<_>>(),
+            "limit": limit,
+        },
+    })
+}
+
+fn outcomes(report: &Report) -> String {
+    let mut rows: Vec<(String, u64)> = Vec::new();
+    let number = |of: &dyn Fn(&&RunReport) -> bool| report.runs.iter().filter(of).count() as u64;
+    rows.push(("a final answer, no signal".to_owned(), number(&|run| is_good(run))));
+    let answered = |run: &&RunReport| run.beside.answered && !is_good(run);
+    rows.push(("a final answer, with signals".to_owned(), number(&answered)));
+    let other = |run: &&RunReport| !run.beside.answered && !run.beside.rows;
+    rows.push(("no final answer".to_owned(), number(&other)));
+    rows.push(("not recorded (rows of numbers)".to_owned(), number(&|run| run.beside.rows)));
+    let mut signals: BTreeMap<&str, u64> = BTreeMap::new();
+    for run in &report.runs {
+        let kinds: std::collections::BTreeSet<&str> =
+            run.signals.iter().map(|listed| listed.signal.word()).collect();
+        for kind in kinds {
+            *signals.entry(kind).or_insert(0) += 1;
+        }
+    }
+    let ended = number(&|run| run.what_if.as_ref().is_some_and(|w| w.ended_at_turn.is_some()));
+    let mut text = String::from("<section>\n<h2>Runs by outcome</h2>\n");
+    rows.retain(|(_, runs)| *runs > 0);
+    text += &bars(&rows, report.totals.runs);
+    text += "<h3>Runs with a signal</h3>\n";
+    let rows: Vec<_> = signals.into_iter().map(|(kind, runs)| (kind.to_owned(), runs)).collect();
+    text += &bars(&rows, report.totals.runs);
+    push(
+        &mut text,
+        format_args!(
+            "<p>The policy would have ended {} of {}.</p>\n</section>\n",
+            count(ended, "run"),
+            grouped(report.totals.runs)
+        ),
+    );
+    text
+}
+
+fn bars(rows: &[(String, u64)], of: u64) -> String {
+    if rows.is_empty() {
+        return "<p>None.</p>\n".to_owned();
+    }
+    let mut text = String::from("<table class=\"bars\"><tbody>\n");
+    for (name, runs) in rows {
+        let share = runs * 1000 / of.max(1);
+        let (whole, tenth) = (share / 10, share % 10);
+        push(
+            &mut text,
+            format_args!(
+                "<tr><th scope=\"row\">{}</th><td>{}</td><td class=\"bar\"><span \
+                 style=\"width:{whole}.{tenth}%\"></span></td></tr>\n",
+                safe(name),
+                grouped(*runs)
+            ),
+        );
+    }
+    text + "</tbody></table>\n"
+}
+
+fn runs(report: &Report) -> String {
+    let worst = worst(report);
+    let mut text = String::from("<section>\n<h2>The worst runs</h2>\n");
+    if worst.is_empty() {
+        text += "<p>No signal reached its limit, and the policy would have ended no run.</p>\n";
+    }
+    if worst.len() > SHOWN {
+        push(
+            &mut text,
+            format_args!(
+                "<p>The worst {SHOWN} of {}; <code>--format json</code> has all of them.</p>\n",
+                grouped(worst.len() as u64)
+            ),
+        );
+    }
+    for run in worst.into_iter().take(SHOWN) {
+        text += &one(run);
+    }
+    text + "</section>\n"
+}
+
+fn one(run: &RunReport) -> String {
+    let kinds: Vec<&str> = run.signals.iter().map(|listed| listed.signal.word()).collect();
+    let kinds = if kinds.is_empty() { "no signal".to_owned() } else { kinds.join(", ") };
+    let mut text = String::from("<details class=\"run\">\n<summary>");
+    push(
+        &mut text,
+        format_args!(
+            "<b>{}</b> wasted of {} · {} · {} · {kinds} · <bdi>{}</bdi></summary>\n",
+            money(run.wasted_usd),
+            money_of(run.cost_usd, run.beside.unpriced_turns),
+            count(run.turns, "turn"),
+            count(run.tool_calls, "call"),
+            safe(&run.run)
+        ),
+    );
+    push(&mut text, format_args!("<p><bdi>{}</bdi>", safe(&place(run))));
+    if let Some(agent) = &run.agent {
+        push(&mut text, format_args!(" · sub-agent <bdi>{}</bdi>", safe(agent)));
+    }
+    if run.inferred {
+        text += " · made out, not recorded as one run";
+    }
+    text += "</p>\n";
+    if let Some(judged) = &run.what_if {
+        push(&mut text, format_args!("<p>{}</p>\n", safe(&what_if(judged).join(" · "))));
+    }
+    text += "<ul>\n";
+    for listed in &run.signals {
+        push(
+            &mut text,
+            format_args!(
+                "<li><b>{}</b>, {} wasted",
+                safe(&signal(listed)),
+                money(listed.wasted_usd)
+            ),
+        );
+        let evidence = &listed.evidence;
+        for said in [&evidence.call, &evidence.text].into_iter().flatten() {
+            push(&mut text, format_args!("<br><code>{}</code>", safe(said)));
+        }
+        if let Some(result) = &evidence.result {
+            push(&mut text, format_args!("<br>result <code>{result}</code>"));
+        }
+        let turns: Vec<String> = evidence.turns.iter().map(ToString::to_string).collect();
+        push(&mut text, format_args!("<br>turns {}</li>\n", safe(&turns.join(", "))));
+    }
+    text += "</ul>\n";
+    text += &steps(&run.beside.steps, run.beside.steps_left_out);
+    text + "</details>\n"
+}
+
+fn steps(steps: &[StepLine], left_out: u64) -> String {
+    if steps.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from(
+        "<div class=\"wide\"><table><thead><tr><th>Turn</th><th>What</th><th>Tokens</th>\
+         <th>Cost</th><th>Calls and results</th></tr></thead><tbody>\n",
+    );
+    for step in steps {
+        let class = if step.wasted { " class=\"wasted\"" } else { "" };
+        let mark = if step.wasted { ", waste" } else { "" };
+        let calls: Vec<String> =
+            step.calls.iter().map(|call| format!("<code>{}</code>", safe(call))).collect();
+        push(
+            &mut text,
+            format_args!(
+                "<tr{class}><td>{}</td><td>{}{mark}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+                step.turn,
+                step.what,
+                grouped(step.tokens),
+                money(step.cost_usd),
+                calls.join("<br>")
+            ),
+        );
+    }
+    text += "</tbody></table></div>\n";
+    if left_out > 0 {
+        push(&mut text, format_args!("<p>{} left out.</p>\n", count(left_out, "more turn")));
+    }
+    text
+}
+
+fn policy(report: &Report) -> String {
+    format!(
+        "<section>\n<h2>A policy that fits these runs</h2>\n<pre tabindex=\"0\">{}</pre>\n</section>\n",
+        report
+            .suggested_policy
+            .toml()
+            .lines()
+            .map(|line| safe_line(line) + "\n")
+            .collect::<String>()
+    )
+}
+
+/// A line of our own, however long.
+fn safe_line(line: &str) -> String {
+    line.replace('&', "&amp;").replace('<', "&lt;")
+}
+
+fn sources(report: &Report) -> String {
+    let mut text = String::from("<section>\n<h2>What was read</h2>\n<ul>\n");
+    let mut kinds: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for source in &report.sources {
+        let kind = kinds.entry(source.kind.unwrap_or("not known")).or_default();
+        kind.0 += 1;
+        kind.1 += source.bytes;
+    }
+    for (kind, (files, bytes)) in kinds {
+        let files = count(files, "file");
+        push(&mut text, format_args!("<li>{kind}: {files}, {} bytes</li>\n", grouped(bytes)));
+    }
+    text += "</ul>\n";
+    if !report.unreadable.is_empty() {
+        let parts = count(report.unreadable.len() as u64, "part");
+        push(
+            &mut text,
+            format_args!("<details><summary>{parts} could not be read</summary><ul>\n"),
+        );
+        for one in report.unreadable.iter().take(SHOWN) {
+            let line = one.line.map(|line| format!(":{line}")).unwrap_or_default();
+            push(
+                &mut text,
+                format_args!(
+                    "<li><bdi>{}{line}</bdi>: {}</li>\n",
+                    safe(&one.path),
+                    safe(&one.reason)
+                ),
+            );
+        }
+        text += "</ul></details>\n";
+    }
+    text + "</section>\n"
+}

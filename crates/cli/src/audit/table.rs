@@ -1,0 +1,194 @@
+//! The report for a terminal: sums, the worst runs, what could not be read, limits that fit. No
+//! figure is ever cut: what does not fit goes to a line of its own.
+
+use std::collections::BTreeMap;
+
+use softland_import::report::{Report, RunReport};
+use unicode_width::UnicodeWidthStr as _;
+
+use super::worst::{money, money_of, place, signal, what_if, worst};
+use crate::render::{MIN_WIDTH, count, flow, grouped, harmless_line};
+
+/// Runs that are shown.
+const SHOWN: usize = 20;
+/// Unreadable parts that are shown.
+const UNREADABLE: usize = 10;
+/// Columns where nobody says.
+const WIDTH: usize = 100;
+
+/// The whole report; `width` is a terminal's.
+pub(super) fn table(report: &Report, width: Option<usize>) -> String {
+    let wide = width.unwrap_or(WIDTH).max(MIN_WIDTH);
+    let mut text = sums(report, wide);
+    text.push('\n');
+    text += &runs(report, wide);
+    text += &unreadable(report, width);
+    text.push_str("\nA policy that fits these runs:\n\n");
+    text += &policy(report, wide);
+    text
+}
+
+fn lines(items: &[String], width: usize, indent: &str) -> String {
+    let room = width.saturating_sub(indent.len()).max(MIN_WIDTH / 2);
+    flow(items, room).into_iter().map(|line| format!("{indent}{line}\n")).collect()
+}
+
+fn sums(report: &Report, width: usize) -> String {
+    let totals = &report.totals;
+    let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
+    for source in &report.sources {
+        *kinds.entry(source.kind.unwrap_or("not known")).or_insert(0) += 1;
+    }
+    let files = kinds.iter().map(|(kind, files)| format!("{} {kind}", grouped(*files)));
+    let mut text = lines(
+        &[
+            count(totals.runs, "run"),
+            format!("in {}", count(report.sources.len() as u64, "file")),
+            format!("({})", files.collect::<Vec<_>>().join(", ")),
+        ],
+        width,
+        "",
+    );
+    let usage = totals.usage;
+    text += &lines(
+        &[
+            count(totals.turns, "turn"),
+            count(totals.tool_calls, "tool call"),
+            format!("{} tokens in", grouped(usage.recorded() - usage.output)),
+            format!("{} out", grouped(usage.output)),
+        ],
+        width,
+        "",
+    );
+    let mut spent = vec![format!("spent {}", money_of(totals.cost_usd, totals.unpriced_turns))];
+    spent.push(match (totals.wasted_usd, totals.cost_usd) {
+        (Some(wasted), Some(cost)) if cost.0 > 0 => {
+            let share = wasted.dollars() * 100.0 / cost.dollars();
+            format!("wasted {} ({share:.1}%)", money(Some(wasted)))
+        }
+        (wasted, _) => format!("wasted {}", money(wasted)),
+    });
+    spent.push(format!(
+        "{} and {} tokens",
+        count(totals.wasted_turns, "wasted turn"),
+        grouped(totals.wasted_tokens)
+    ));
+    if totals.unpriced_turns > 0 {
+        spent.push(format!("{} without a known price", count(totals.unpriced_turns, "turn")));
+    }
+    text + &lines(&spent, width, "")
+}
+
+/// The heads of the columns of numbers.
+const HEADS: [&str; 4] = ["WASTED", "COST", "TURNS", "CALLS"];
+
+fn runs(report: &Report, width: usize) -> String {
+    let worst = worst(report);
+    if worst.is_empty() {
+        return "No signal reached its limit, and the policy would have ended no run.\n".to_owned();
+    }
+    let rows: Vec<(&RunReport, [String; 4])> = worst
+        .iter()
+        .take(SHOWN)
+        .map(|run| {
+            let cells = [
+                money(run.wasted_usd),
+                money_of(run.cost_usd, run.beside.unpriced_turns),
+                grouped(run.turns),
+                grouped(run.tool_calls),
+            ];
+            (*run, cells)
+        })
+        .collect();
+    let widths: Vec<usize> = (0..HEADS.len())
+        .map(|at| {
+            let cells = rows.iter().filter_map(|(_, cells)| cells.get(at)).map(|cell| cell.width());
+            cells.max().unwrap_or(0).max(HEADS.get(at).map_or(0, |head| head.len()))
+        })
+        .collect();
+    let shown = fitting(&widths, width);
+    let aligned = |cells: &[&str]| {
+        let cell = |at: &usize| {
+            let (cell, width) = (cells.get(*at)?, widths.get(*at)?);
+            Some(format!("{}{cell}", " ".repeat(width.saturating_sub(cell.width()))))
+        };
+        shown.iter().filter_map(cell).collect::<Vec<_>>().join("  ")
+    };
+    let mut text = format!("{}  WHAT\n", aligned(&HEADS));
+    for (run, cells) in &rows {
+        let cells: Vec<&str> = cells.iter().map(String::as_str).collect();
+        text += &one(run, &aligned(&cells), width);
+    }
+    let more = worst.len().saturating_sub(SHOWN) as u64;
+    if more > 0 {
+        let what = count(more, "more run");
+        text += &lines(&[format!("and {what}; --format json has all of them")], width, "");
+    }
+    text
+}
+
+/// The columns that leave room for a word beside them; money stays longest.
+fn fitting(widths: &[usize], width: usize) -> Vec<usize> {
+    let mut shown: Vec<usize> = (0..widths.len()).collect();
+    let taken = |shown: &[usize]| -> usize {
+        shown.iter().filter_map(|at| widths.get(*at)).map(|width| width + 2).sum()
+    };
+    while shown.len() > 1 && taken(&shown) + MIN_WIDTH > width {
+        shown.pop();
+    }
+    shown
+}
+
+/// One run: its figures and signals, what would have stopped it, and where it is.
+fn one(run: &RunReport, figures: &str, width: usize) -> String {
+    let signals: Vec<String> = run.signals.iter().map(signal).collect();
+    let signals = if signals.is_empty() { vec!["no signal".to_owned()] } else { signals };
+    let room = width.saturating_sub(figures.width() + 2);
+    let mut flowed = flow(&signals, room.max(MIN_WIDTH)).into_iter();
+    let mut text = format!("{figures}  {}\n", flowed.next().unwrap_or_default());
+    for line in flowed {
+        text += &format!("{}  {line}\n", " ".repeat(figures.width()));
+    }
+    if let Some(judged) = &run.what_if {
+        text += &lines(&what_if(judged), width, "    ");
+    }
+    let mut named = vec![run.run.clone()];
+    if !run.run.contains(&run.source) {
+        named.push(place(run));
+    }
+    if run.inferred {
+        named.push("made out, not recorded as one run".to_owned());
+    }
+    text + &lines(&named, width, "    ")
+}
+
+fn unreadable(report: &Report, width: Option<usize>) -> String {
+    if report.unreadable.is_empty() {
+        return String::new();
+    }
+    let number = count(report.unreadable.len() as u64, "part");
+    let mut text = format!("\n{number} could not be read:\n");
+    for one in report.unreadable.iter().take(UNREADABLE) {
+        let line = one.line.map(|line| format!(":{line}")).unwrap_or_default();
+        text += &harmless_line(&format!("  {}{line}: {}", one.path, one.reason), width);
+        text.push('\n');
+    }
+    let more = report.unreadable.len().saturating_sub(UNREADABLE) as u64;
+    if more > 0 {
+        text += &format!("  and {}\n", grouped(more));
+    }
+    text
+}
+
+/// The policy as a config, its comments broken into lines.
+fn policy(report: &Report, width: usize) -> String {
+    let toml = report.suggested_policy.toml();
+    let broken = toml.lines().flat_map(|line| match line.strip_prefix("# ") {
+        Some(comment) => flow(&[comment.to_owned()], width.saturating_sub(2).max(MIN_WIDTH))
+            .into_iter()
+            .map(|line| format!("# {line}\n"))
+            .collect::<Vec<_>>(),
+        None => vec![format!("{line}\n")],
+    });
+    broken.collect()
+}

@@ -1,0 +1,72 @@
+//! Which runs are worth a look, and what is said of them in words: for the table and the page.
+
+use softland_agent::core::NanoUsd;
+use softland_import::report::{Listed, Report, RunReport, WhatIf};
+
+use crate::render::{count, grouped};
+
+/// The runs with signals, or that the policy would have ended, the worst first.
+pub(super) fn worst(report: &Report) -> Vec<&RunReport> {
+    let would_end =
+        |run: &RunReport| run.what_if.as_ref().is_some_and(|w| w.ended_at_turn.is_some());
+    let mut runs: Vec<&RunReport> =
+        report.runs.iter().filter(|run| !run.signals.is_empty() || would_end(run)).collect();
+    let known = |money: Option<NanoUsd>| money.unwrap_or_default();
+    let saved = |run: &RunReport| {
+        run.what_if.as_ref().map_or((NanoUsd::ZERO, 0), |w| (known(w.saved_usd), w.saved_tokens))
+    };
+    runs.sort_by_key(|run| {
+        let waste = (known(run.wasted_usd), run.wasted_tokens, run.beside.wasted_turns);
+        std::cmp::Reverse((waste, saved(run), known(run.cost_usd), run.turns))
+    });
+    runs
+}
+
+/// An amount, or `?` where it is not known.
+pub(super) fn money(amount: Option<NanoUsd>) -> String {
+    amount.map_or_else(|| "?".to_owned(), crate::runs::dollars)
+}
+
+/// An amount of which a part may not be known.
+pub(super) fn money_of(amount: Option<NanoUsd>, unpriced: u64) -> String {
+    let plus = if unpriced > 0 && amount.is_some() { "+" } else { "" };
+    money(amount) + plus
+}
+
+/// `stale, 22 turns (1–22)`.
+pub(super) fn signal(listed: &Listed) -> String {
+    let place = if listed.from_turn == listed.to_turn {
+        format!("{}", listed.from_turn)
+    } else {
+        format!("{}–{}", listed.from_turn, listed.to_turn)
+    };
+    format!("{} {} ({place})", listed.signal.word(), count(listed.turns, "turn"))
+}
+
+/// What the policy would have done, in a few items.
+pub(super) fn what_if(what_if: &WhatIf) -> Vec<String> {
+    let mut items = Vec::new();
+    if let Some(turn) = what_if.warned_at_turn {
+        items.push(format!("would be warned at turn {turn}"));
+    }
+    match what_if.ended_at_turn {
+        Some(turn) => {
+            items.push(format!("would end at turn {turn} ({})", what_if.reason));
+            if what_if.saved_turns > 0 {
+                items.push(format!("saves at most {}", money(what_if.saved_usd)));
+                items.push(count(what_if.saved_turns, "turn"));
+                items.push(format!("{} tokens", grouped(what_if.saved_tokens)));
+            }
+        }
+        None => items.push(format!("and come to its own end ({})", what_if.reason)),
+    }
+    items
+}
+
+/// Where a run stands.
+pub(super) fn place(run: &RunReport) -> String {
+    match run.line {
+        Some(line) => format!("{}:{line}", run.source),
+        None => run.source.clone(),
+    }
+}

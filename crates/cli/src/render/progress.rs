@@ -1,0 +1,74 @@
+//! How far long work is, on one line of a terminal that is taken away at the end.
+
+use std::io::{self, Write as _};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Work that is done sooner needs no bar.
+const QUICK: Duration = Duration::from_millis(400);
+/// Time between two changes.
+const OFTEN: Duration = Duration::from_millis(100);
+
+/// The bar; any thread may move it.
+#[derive(Debug)]
+pub(crate) struct Bar {
+    began: Instant,
+    width: usize,
+    /// When it was drawn last, if it was.
+    drawn: Mutex<Option<Instant>>,
+}
+
+impl Bar {
+    pub(super) fn new(width: usize) -> Self {
+        Self { began: Instant::now(), width, drawn: Mutex::new(None) }
+    }
+
+    /// Shows so many bytes of so many.
+    pub(crate) fn show(&self, done: u64, total: u64) {
+        let now = Instant::now();
+        let Ok(mut drawn) = self.drawn.try_lock() else { return };
+        let soon = drawn.is_some_and(|last| now.duration_since(last) < OFTEN);
+        if soon || now.duration_since(self.began) < QUICK {
+            return;
+        }
+        *drawn = Some(now);
+        let line = line(done, total, self.width);
+        let _ = write!(io::stderr().lock(), "\r{line}");
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn clear(self) {
+        if self.drawn.into_inner().is_ok_and(|drawn| drawn.is_some()) {
+            let _ = write!(io::stderr().lock(), "\r{:width$}\r", "", width = self.width - 1);
+        }
+    }
+}
+
+/// `reading [####    ]  50%  1.2 of 2.4 GB`, one column less than the terminal has.
+fn line(done: u64, total: u64, width: usize) -> String {
+    let done = done.min(total);
+    let percent = (done * 100).checked_div(total).unwrap_or(100);
+    let (unit, name) =
+        if total >= 1_000_000_000 { (1_000_000_000.0, "GB") } else { (1_000_000.0, "MB") };
+    let end =
+        format!("] {percent:3}%  {:.1} of {:.1} {name}", done as f64 / unit, total as f64 / unit);
+    let room = width.saturating_sub(end.len() + "reading [".len() + 1).min(40);
+    let full = usize::try_from(done * room as u64 / total.max(1)).unwrap_or(0);
+    let bar = format!("reading [{}{}{end}", "#".repeat(full), " ".repeat(room - full));
+    bar.chars().take(width.saturating_sub(1)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::line;
+
+    #[test]
+    fn a_bar_fits_its_terminal() {
+        for width in [1, 20, 40, 80, 200] {
+            for (done, total) in [(0, 0), (5, 10), (10, 10), (3_000_000_000, 2_000_000_000)] {
+                assert!(line(done, total, width).len() < width.max(1), "{width}");
+            }
+        }
+        assert!(line(5_000_000, 10_000_000, 80).contains("]  50%  5.0 of 10.0 MB"));
+    }
+}
