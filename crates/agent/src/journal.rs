@@ -133,8 +133,9 @@ impl Journal {
     /// The run that answers a call: the recorded one, or a new one.
     fn child(&self, parent: Parent, new: impl FnOnce() -> String) -> RunJournal {
         let mut runs = lock(&self.inner.runs);
-        let run = runs.children.get(&parent).cloned().unwrap_or_else(new);
-        let past = runs.runs.remove(&run).unwrap_or_default();
+        let known = runs.children.get(&parent).cloned();
+        let past = known.as_ref().and_then(|run| runs.runs.remove(run)).unwrap_or_default();
+        let run = known.unwrap_or_else(new);
         RunJournal::of(Some(self.clone()), run, Some(parent), past)
     }
 

@@ -1,6 +1,7 @@
 //! `softland run`: one agent file to its answer.
 
 use std::convert::Infallible;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -32,8 +33,9 @@ const PATIENCE: Duration = Duration::from_millis(400);
 pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let writer = Writer::of_process();
     let begun = Begun::of(&args)?;
-    if let Begun::Ended(finished) = &begun {
-        return Ok(begun::tell_again(finished, Listener::new(&args, writer, None)));
+    if let Begun::Ended { finished, named } = &begun {
+        let listener = Listener::new(&args, writer, None);
+        return Ok(begun::tell_again(finished, named.as_deref(), listener));
     }
     if let (Begun::Open { was, .. }, Format::Text) = (&begun, args.format) {
         writer.note(&format!("going on with {}", was.run));
@@ -53,7 +55,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         .enable_all()
         .build()
         .map_err(system)?;
-    let listener = Listener::new(&args, writer, kept.named(&args));
+    let listener = Listener::new(&args, writer, kept.shown());
     let ended = drive(&runtime, settings, kept, listener);
     // Tools that are still at work do not hold the end up.
     runtime.shutdown_background();
@@ -219,23 +221,20 @@ impl Listener {
     }
 
     /// Says how to go on with a run that has ended before.
-    fn ended_before(&mut self, finished: &Finished) {
+    fn ended_before(&mut self, finished: &Finished, named: Option<&Path>) {
         if let Self::Text { writer, .. } = self {
             let (run, outcome) = (&finished.run, finished.report.ended.outcome.word());
-            writer.note(&format!(
-                "{run} has ended ({outcome}); ask it more: softland run --continue {run} PROMPT"
-            ));
+            let command = begun::command(run, named, false);
+            writer.note(&format!("{run} has ended ({outcome}); ask it more: {command}"));
         }
     }
 
     /// Says how to go on.
     fn further(&mut self, report: &Report, kept: &Kept) {
-        let Some(run) = kept.id() else { return };
+        let Some(command) = kept.command(report.resume.is_some()) else { return };
         if let Self::Text { writer, .. } = self {
-            writer.note(&match &report.resume {
-                Some(run) => format!("go on with it: softland run --resume {run}"),
-                None => format!("ask it more: softland run --continue {run} PROMPT"),
-            });
+            let what = if report.resume.is_some() { "go on with it" } else { "ask it more" };
+            writer.note(&format!("{what}: {command}"));
         }
     }
 }

@@ -255,8 +255,7 @@ fn put(past: &mut Past, kind: Kind, line: &[u8]) -> Result<(), Wrong> {
         _ => past.turns.contains_key(&turn),
     };
     if !follows {
-        let why = format!("`{}` of turn {turn} without what stands before it", kind.word());
-        return Err(Wrong::Other(why));
+        return Err(Wrong::Other(without(kind, turn)));
     }
     match kind {
         Kind::Start | Kind::Resume => {}
@@ -287,9 +286,19 @@ fn put(past: &mut Past, kind: Kind, line: &[u8]) -> Result<(), Wrong> {
             let round: super::record::Round = parse(line)?;
             past.rounds.insert(round.turn, round);
         }
-        Kind::End => past.end = Some(parse(line)?),
+        Kind::End => {
+            let end: super::record::End = parse(line)?;
+            if end.report.ended.outcome.is_done() && !past.took.contains_key(&turn) {
+                return Err(Wrong::Other(without(kind, turn)));
+            }
+            past.end = Some(end);
+        }
     }
     Ok(())
+}
+
+fn without(kind: Kind, turn: u64) -> String {
+    format!("`{}` of turn {turn} without what stands before it", kind.word())
 }
 
 fn parse<T: DeserializeOwned>(line: &[u8]) -> Result<T, Wrong> {

@@ -206,6 +206,11 @@ impl RunJournal {
         lock(&self.past).turns.contains_key(&turn)
     }
 
+    /// Whether it is recorded that this turn's calls were answered: then their results were told.
+    pub(crate) fn has_round(&self, turn: u64) -> bool {
+        lock(&self.past).rounds.contains_key(&turn)
+    }
+
     /// The facts of a turn. The time among them is the recorded one, where there is one, and so is,
     /// for a run that shares what there is with others, what was left of it.
     pub(crate) fn turn(

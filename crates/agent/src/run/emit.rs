@@ -27,6 +27,8 @@ pub(super) struct Emitter<'a> {
     journal: RunJournal,
     seq: u64,
     turn: u64,
+    /// The turn whose calls are answered, as the journal counts.
+    calls_of: u64,
     /// Whether thinking is told.
     thinking: bool,
     /// Within a block of thinking that is not told.
@@ -37,7 +39,9 @@ pub(super) struct Emitter<'a> {
 
 impl<'a> Emitter<'a> {
     pub(super) fn new(sink: &'a dyn Hear, journal: RunJournal, thinking: bool) -> Self {
-        Self { sink, journal, seq: 0, turn: 0, thinking, hidden: false, counts: false }
+        let (seq, turn, calls_of) = (0, 0, 0);
+        let (hidden, counts) = (false, false);
+        Self { sink, journal, seq, turn, calls_of, thinking, hidden, counts }
     }
 
     /// Who listens.
@@ -51,6 +55,18 @@ impl<'a> Emitter<'a> {
     }
 
     pub(super) fn send(&mut self, kind: EventKind) {
+        let told = self.journal.is_replaying();
+        self.send_as(kind, told);
+    }
+
+    /// Sends what a turn's calls came to: results that were recorded have not been told yet, as
+    /// long as the turn was not over.
+    pub(super) fn answered(&mut self, kind: EventKind) {
+        let told = self.journal.has_round(self.calls_of);
+        self.send_as(kind, told);
+    }
+
+    fn send_as(&mut self, kind: EventKind, replayed: bool) {
         if self.hides(&kind) {
             return;
         }
@@ -62,7 +78,7 @@ impl<'a> Emitter<'a> {
             ts: journal::now(),
             run: self.journal.run().to_owned(),
             turn: self.turn,
-            replayed: self.journal.is_replaying(),
+            replayed,
             kind,
         };
         self.seq += 1;
@@ -79,6 +95,11 @@ impl<'a> Emitter<'a> {
             EventKind::BlockStop { .. } => was,
             _ => false,
         }
+    }
+
+    /// The calls of this turn are about to be answered.
+    pub(super) fn answers(&mut self, turn: u64) {
+        self.calls_of = turn;
     }
 
     /// A turn begins.

@@ -27,6 +27,7 @@ impl UnderWay<'_> {
     ) -> Result<Answers, JournalError> {
         let typed = self.typed(calls);
         let calls = typed.as_deref().unwrap_or(calls);
+        self.emit.answers(self.turn);
         let results = match self.setup.policy.result_chars_limit {
             None => self.all_at_once(calls).await,
             Some(limit) => self.one_by_one(calls, limit, chars_before).await,
@@ -130,7 +131,7 @@ impl UnderWay<'_> {
         if content == lines::refused(&because) {
             let text = Some(lines::ask(&because));
             let because = Some(because);
-            self.emit.send(EventKind::Intervention { intervention: "ask", because, text });
+            self.emit.answered(EventKind::Intervention { intervention: "ask", because, text });
         }
     }
 
@@ -146,7 +147,7 @@ impl UnderWay<'_> {
     fn result(&mut self, call: &Pending, output: ToolOutput, took: Duration) -> Answered {
         let content = said(output.content);
         if runs(call) {
-            self.emit.send(EventKind::ToolResult {
+            self.emit.answered(EventKind::ToolResult {
                 id: call.id.clone(),
                 name: call.name.clone(),
                 ok: !output.is_error,
@@ -154,7 +155,7 @@ impl UnderWay<'_> {
                 ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
             });
         } else {
-            self.emit.send(EventKind::Intervention {
+            self.emit.answered(EventKind::Intervention {
                 intervention: "refuse",
                 because: because(&call.admission),
                 text: Some(content.clone()),

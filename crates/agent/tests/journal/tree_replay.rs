@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use serde_json::Value;
 use softland_agent::core::{Outcome, Reason};
+use softland_agent::{Event, EventKind};
 
 use crate::errand::{self, Came, lines, path, ran};
 use crate::tree::{self, ENOUGH, Model, told, well_told};
@@ -18,13 +19,26 @@ fn cut(from: &Path, whole: usize) -> tempfile::TempDir {
     to
 }
 
+/// Both were told the same, run by run.
+#[track_caller]
+fn same(came: &Came, whole: &Came, what: &str) {
+    let (came, whole) = (told(came), told(whole));
+    assert_eq!(came.keys().collect::<Vec<_>>(), whole.keys().collect::<Vec<_>>(), "{what}");
+    for (run, events) in &came {
+        for (event, other) in events.iter().zip(&whole[run]) {
+            assert_eq!(event, other, "{what}: run {run}");
+        }
+        assert_eq!(events.len(), whole[run].len(), "{what}: run {run}");
+    }
+}
+
 fn nano(came: &Came) -> u64 {
     (came.report.cost_usd.unwrap() * 1e9).round() as u64
 }
 
 /// Money that is enough for all, for some, and for hardly anything: the runs of a tree that wait
 /// for each other, land one another and are refused.
-const CAPS: [f64; 8] = [ENOUGH, 0.6, 0.45, 0.35, 0.3, 0.2, 0.15, 0.1];
+const CAPS: [f64; 8] = [ENOUGH, 0.6, 0.45, 0.35, 0.3, 0.2, 0.1, 0.07];
 
 #[tokio::test]
 async fn a_whole_tree_comes_to_the_same_without_the_world() {
@@ -41,12 +55,17 @@ async fn a_whole_tree_comes_to_the_same_without_the_world() {
         let came = tree::run(second.path(), &model, cap).await;
         assert_eq!(model.requests.load(Ordering::SeqCst), 0, "{what}");
         assert!(ran(second.path()).is_empty(), "{what}: a finished tool was run");
-        assert_eq!(told(&came), told(&whole), "{what}");
+        same(&came, &whole, &what);
         assert_eq!(came.messages(), whole.messages(), "{what}");
         assert_eq!(lines(second.path()), records, "{what}: a tree that has ended is not written");
-        landed += u32::from(whole.report.ended.outcome != Outcome::Answered);
+        let short = |event: &&Event| match &event.kind {
+            EventKind::Done { report } => report.ended.outcome != Outcome::Answered,
+            EventKind::ToolResult { content, .. } => content.contains("too little is left"),
+            _ => false,
+        };
+        landed += u32::from(whole.events.iter().any(|event| short(&event)));
     }
-    assert!(landed >= 2, "{landed} trees were short of money");
+    assert!(landed >= 4, "{landed} trees were short of money");
 }
 
 #[tokio::test]
@@ -74,7 +93,7 @@ async fn a_tree_cut_anywhere_goes_on_and_never_overspends() {
             }
             // What has come of it is come to again, too.
             let again = tree::run(cut(second, after.len()).path(), &Model::new(), cap).await;
-            assert_eq!(told(&again), told(&came), "{what}, and again");
+            same(&again, &came, &format!("{what}, and again"));
         }
     }
 }
@@ -126,32 +145,31 @@ async fn a_tree_that_comes_out_otherwise_is_not_gone_on_with() {
         let record: Value = serde_json::from_str(line).unwrap();
         record["kind"] == kind && tree::suffix(record["run"].as_str().unwrap()) == "2.1"
     };
-    for (kind, from, to) in [("call", "ne1", "nx1"), ("call", "nd1", "nx1"), ("took", "Round 1.", "Round 2.")] {
+    for (kind, from, to) in [("call", "nd1", "nx1"), ("took", "Round 1.", "Round 2.")] {
         let changed: Vec<String> = text
             .lines()
             .take(count - 1)
             .map(|line| if of(line, kind) { line.replace(from, to) } else { line.to_owned() })
             .collect();
         let changed = changed.join("\n") + "\n";
-        if !text.starts_with(&changed) {
-            let second = tempfile::tempdir().unwrap();
-            std::fs::write(path(second.path()), changed).unwrap();
-            let model = Model::new();
-            let came = tree::run(second.path(), &model, ENOUGH).await;
-            assert_eq!(model.requests.load(Ordering::SeqCst), 0, "{kind}");
-            assert_eq!(came.report.ended.reason, Reason::Journal, "{kind}");
-            assert!(ran(second.path()).is_empty(), "{kind}");
-        }
+        assert!(!text.starts_with(&changed), "{kind}");
+        let second = tempfile::tempdir().unwrap();
+        std::fs::write(path(second.path()), changed).unwrap();
+        let model = Model::new();
+        let came = tree::run(second.path(), &model, ENOUGH).await;
+        assert_eq!(model.requests.load(Ordering::SeqCst), 0, "{kind}");
+        assert_eq!(came.report.ended.reason, Reason::Journal, "{kind}");
+        assert!(ran(second.path()).is_empty(), "{kind}");
     }
 }
 
 #[tokio::test]
 async fn a_tree_that_was_cancelled_goes_on_with_its_agents() {
     use softland_agent::journal::new_id;
-    use softland_agent::{Conversation, Event};
+    use softland_agent::Conversation;
     let all = tempfile::tempdir().unwrap();
     let whole = tree::run(all.path(), &Model::new(), ENOUGH).await;
-    for after in [20, 45, 70, 95, 120, 160, 200, 260, 320] {
+    for after in [20, 45, 70, 95, 120, 160, 200, 260] {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let cancel = tokio_util::sync::CancellationToken::new();

@@ -22,7 +22,7 @@ pub(super) enum Begun {
     /// It was interrupted.
     Open { path: PathBuf, was: Box<Glance> },
     /// It has come to an answer: nothing is left to do.
-    Ended(Box<Finished>),
+    Ended { finished: Box<Finished>, named: Option<PathBuf> },
     /// It is new, in the conversation of one that has ended.
     Further { was: Box<Glance> },
 }
@@ -32,6 +32,8 @@ pub(super) struct Kept {
     pub(super) journal: RunJournal,
     pub(super) conversation: Conversation,
     file: bool,
+    /// The journal's file, where the id alone does not find it.
+    named: Option<PathBuf>,
 }
 
 impl Kept {
@@ -41,13 +43,40 @@ impl Kept {
     }
 
     /// How `softland show` finds its calls, where it is kept.
-    pub(super) fn named(&self, args: &RunArgs) -> Option<Shown> {
-        let run = match &args.journal {
-            Some(path) => path.display().to_string(),
-            None => self.id()?.to_owned(),
-        };
+    pub(super) fn shown(&self) -> Option<Shown> {
+        let id = self.id()?.to_owned();
+        let run = self.named.as_ref().map_or(id, |path| path.display().to_string());
         Some(Shown { run, within: String::new() })
     }
+
+    /// The command that goes on with the run, or asks it more.
+    pub(super) fn command(&self, resume: bool) -> Option<String> {
+        Some(command(self.id()?, self.named.as_deref(), resume))
+    }
+}
+
+/// The command that goes on with a run, or asks it more. One that is not kept in the state folder
+/// is found by its file.
+pub(super) fn command(run: &str, named: Option<&Path>, resume: bool) -> String {
+    let file = named.map(|path| {
+        // A bare name would be looked for as an id.
+        let bare = path.components().count() == 1 && path.extension().is_none();
+        let text = if bare { format!("./{}", path.display()) } else { path.display().to_string() };
+        let plain = |c: char| c.is_alphanumeric() || "/._-+:@".contains(c);
+        if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+    });
+    match (file, resume) {
+        (None, true) => format!("softland run --resume {run}"),
+        (Some(file), true) => format!("softland run --resume {run} --journal {file}"),
+        (None, false) => format!("softland run --continue {run} PROMPT"),
+        (Some(file), false) => format!("softland run --continue {file} PROMPT"),
+    }
+}
+
+/// The file of a run's journal, where its id alone does not find it.
+fn named(path: &Path, run: &str) -> Option<PathBuf> {
+    let usual = folder().map(|folder| state::file(&folder, run));
+    (usual.as_deref() != Some(path)).then(|| path.to_owned())
 }
 
 impl Begun {
@@ -70,7 +99,10 @@ impl Begun {
                 }
                 let done = |ended: &&Finished| ended.report.ended.outcome.is_done();
                 Ok(match was.finished.as_ref().filter(done) {
-                    Some(finished) => Self::Ended(Box::new(finished.clone())),
+                    Some(finished) => Self::Ended {
+                        finished: Box::new(finished.clone()),
+                        named: named(&path, &was.run),
+                    },
                     None => Self::Open { path, was },
                 })
             }
@@ -89,7 +121,7 @@ impl Begun {
 
     fn was(&self) -> Option<&Glance> {
         match self {
-            Self::New | Self::Ended(_) => None,
+            Self::New | Self::Ended { .. } => None,
             Self::Open { was, .. } | Self::Further { was } => Some(was),
         }
     }
@@ -101,6 +133,7 @@ impl Begun {
         let path = |key: &str| text(key).map(PathBuf::from);
         RunArgs {
             agent: args.agent.or_else(|| path("agent")),
+            agents: args.agents.or_else(|| path("agents")),
             root: args.root.or_else(|| path("root")),
             config: args.config.or_else(|| path("config")),
             base_url: args.base_url.or_else(|| text("base_url")),
@@ -119,7 +152,7 @@ impl Begun {
     pub(super) fn keep(&self, args: &RunArgs, settings: &mut Settings) -> Result<Kept, Failure> {
         let failed = |error: softland_agent::JournalError| Failure::usage(error.to_string());
         match self {
-            Self::Ended(_) | Self::New => {
+            Self::Ended { .. } | Self::New => {
                 let journal = new_journal(args, settings)?;
                 Ok(Kept { conversation: Conversation::new(), ..journal })
             }
@@ -132,7 +165,8 @@ impl Begun {
                         was.run
                     ));
                 }
-                Ok(Kept { journal, conversation: Conversation::new(), file: true })
+                let named = named(path, &was.run);
+                Ok(Kept { journal, conversation: Conversation::new(), file: true, named })
             }
             Self::Further { was } => {
                 settings.agent.policy = policy(args, was, &settings.agent.policy)?;
@@ -160,15 +194,13 @@ fn policy(args: &RunArgs, was: &Glance, resolved: &Policy) -> Result<Policy, Fai
 }
 
 fn new_journal(args: &RunArgs, settings: &mut Settings) -> Result<Kept, Failure> {
-    if settings.agent.crew.is_some() {
-        return unkept_tree(args, settings);
-    }
     let run = new_id();
     let setup = setup(args);
     let kept = |journal: Journal| Kept {
         journal: journal.root(&run).with_setup(setup),
         conversation: Conversation::new(),
         file: true,
+        named: args.journal.clone(),
     };
     if let Some(path) = &args.journal {
         let journal = Journal::create(path);
@@ -194,20 +226,9 @@ fn new_journal(args: &RunArgs, settings: &mut Settings) -> Result<Kept, Failure>
                  place)"
             ));
             let (journal, conversation) = (RunJournal::none(), Conversation::new());
-            Ok(Kept { journal, conversation, file: false })
+            Ok(Kept { journal, conversation, file: false, named: None })
         }
     }
-}
-
-/// The run of an agent that calls others is not kept yet.
-fn unkept_tree(args: &RunArgs, settings: &mut Settings) -> Result<Kept, Failure> {
-    const WHY: &str = "a run with --agents is not kept yet and cannot be gone on with";
-    if args.journal.is_some() {
-        return Err(Failure::usage(format!("--journal: {WHY}")));
-    }
-    settings.warnings.push(WHY.to_owned());
-    let (journal, conversation) = (RunJournal::none(), Conversation::new());
-    Ok(Kept { journal, conversation, file: false })
 }
 
 /// A warning where the agent's own tools can read the journal.
@@ -229,6 +250,7 @@ fn setup(args: &RunArgs) -> Value {
     let path = |path: &Path| absolute(path).to_str().map(str::to_owned);
     json!({
         "agent": args.agent.as_deref().and_then(path),
+        "agents": args.agents.as_deref().and_then(path),
         "root": path(args.root.as_deref().unwrap_or_else(|| Path::new("."))),
         "config": args.config.as_deref().and_then(path),
         "base_url": args.base_url,
@@ -244,11 +266,15 @@ fn folder() -> Option<PathBuf> {
 }
 
 /// Says again how a run ended, and with which answer.
-pub(super) fn tell_again(finished: &Finished, mut listener: Listener) -> ExitCode {
+pub(super) fn tell_again(
+    finished: &Finished,
+    named: Option<&Path>,
+    mut listener: Listener,
+) -> ExitCode {
     let Finished { run, report, seq, turn } = finished;
     let kind = EventKind::Done { report: Box::new(report.clone()) };
     let (seq, turn, run) = (*seq, *turn, run.clone());
     listener.hear(&Event { v: 1, seq, ts: now(), run, turn, replayed: false, kind });
-    listener.ended_before(finished);
+    listener.ended_before(finished, named);
     ExitCode::from(exit_status(report, listener.lost()))
 }
