@@ -10,11 +10,29 @@
 //! [`Folder`] is that sink: it replays every conversation through the core's fold, and [`report()`]
 //! says what was seen and what a policy would have done.
 
+mod claude_code;
+mod codex;
+mod copilot_cli;
+mod draft;
+mod fields;
 mod fold;
+mod gemini_cli;
+mod input;
+mod kind;
+mod message;
+mod messages;
+mod mini_swe;
+mod opencode;
+mod openrouter_csv;
+mod out;
+mod reading;
 pub mod report;
+mod softland;
 mod step;
 mod suggest;
+mod swe_agent;
 mod totals;
+mod walk;
 
 pub use fold::{Folder, Settings};
 pub use step::{Begin, Row, Sink, Talk, Turn, Usage, UserStep};
@@ -131,6 +149,5 @@ pub fn read<S: Sink>(
     sink: impl Fn(&Path) -> S + Sync,
     progress: impl Fn(Progress) + Sync,
 ) -> Read<S> {
-    let _ = (paths, options, sink, progress);
-    Read { sources: Vec::new(), unreadable: Vec::new() }
+    reading::read(paths, options, &sink, &progress)
 }

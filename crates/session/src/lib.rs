@@ -11,6 +11,7 @@ mod anthropic;
 mod chain;
 mod chat;
 mod exchange;
+mod facts;
 mod framing;
 mod local;
 mod out;
@@ -26,6 +27,7 @@ pub use chain::{Chain, Link, Shown};
 pub use exchange::{
     Context, Done, Exchange, Opened, Pending, Step, Unfinished, Unreadable, error_event, ping,
 };
+pub use facts::{ResultRead, TextRead};
 pub use out::{Event, Intervention, Out, ShapeNote};
 pub use outline::{Answered, Outline};
 pub use remembered::{KeptTail, Remembered, Seen};

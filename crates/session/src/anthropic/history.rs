@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use softland_core::{
-    Addition, Call, Digest, Facts, Finished, Here, Place, Step, Stop, Text, ToolResult, Transcript,
-    User, UserText, identity, lines, tables,
+    Addition, Call, Digest, Facts, Finished, Here, Place, Step, Stop, ToolResult, Transcript, User,
+    UserText, lines,
 };
-use softland_wire::json::{Span, Str};
+use softland_wire::json::Span;
 use softland_wire::request::{
     Block as RequestBlock, BlockKind, Content, Message as RequestMessage, Request, ResultContent,
     Role, ToolResult as WireResult,
@@ -16,14 +16,10 @@ use softland_wire::request::{
 use softland_wire::{Api, Splice};
 
 use super::rewrite;
+use crate::facts::{ResultRead, TextRead};
 use crate::outline::Outline;
 use crate::remembered::{KeptTail, Remembered, Seen, place_of};
 use crate::tags::{self, Reader, TagCall, Waiting};
-
-/// Bytes of a result's text that are looked at for exit codes, at each end.
-const EDGE: usize = 400;
-/// Bytes at the beginning of a result that hold a client's marker for what it has cleared.
-const MARKER: usize = 160;
 
 /// A history read up to its newest message.
 #[derive(Debug)]
@@ -355,95 +351,20 @@ fn result_facts(result: &WireResult<'_>) -> ToolResult<'static> {
     let mut read = ResultRead::default();
     match &result.content {
         ResultContent::Absent(_) => {}
-        ResultContent::Opaque => read.digest = Some(Digest::of(b"media")),
+        ResultContent::Opaque => read.media(),
         ResultContent::Text(text, _) => read.text(*text),
         ResultContent::Parts { parts, .. } => {
             for part in parts {
                 match part.text {
                     Some((text, _)) => read.text(text),
                     // An image or a document: its bytes are its identity, unread.
-                    None => read.digest = Some(read.so_far().then(Digest::of(b"media"))),
+                    None => read.media(),
                 }
             }
         }
     }
-    ToolResult { failed: result.is_error || read.failed, ..read.facts() }
-}
-
-#[derive(Default)]
-struct ResultRead {
-    digest: Option<Digest>,
-    chars: u64,
-    failed: bool,
-    unfinished: bool,
-    cleared: bool,
-    lined: bool,
-}
-
-impl ResultRead {
-    fn so_far(&self) -> Digest {
-        self.digest.unwrap_or(Digest::EMPTY)
-    }
-
-    fn facts(&self) -> ToolResult<'static> {
-        ToolResult {
-            id: "",
-            digest: self.so_far(),
-            chars: self.chars,
-            failed: self.failed,
-            unfinished: self.unfinished,
-            cleared: self.cleared,
-            lined: self.lined,
-        }
-    }
-
-    fn text(&mut self, text: Str<'_>) {
-        let digest = if identity::looks_like_json(text.raw()) {
-            let (digest, failed) = json_result(&text.unescape());
-            self.failed |= failed;
-            digest
-        } else {
-            self.failed |= edges_failed(text);
-            Digest::of(text.raw().as_bytes())
-        };
-        self.digest = Some(self.digest.map_or(digest, |before| before.then(digest)));
-        self.chars += text.chars() as u64;
-        self.cleared = tables::may_be_cleared(text.raw()) && tables::is_cleared(&text.head(MARKER));
-        // Who waits is told so in few words.
-        self.unfinished |= text.raw().len() <= 2 * EDGE
-            && tables::may_be_unfinished(text.raw())
-            && tables::is_unfinished(&text.head(EDGE));
-        self.lined = lines::may_end_in_line(text.raw())
-            && lines::ends_in_line(&text.tail(lines::LINE_BYTES));
-    }
-}
-
-/// The digest of a result that looks like JSON, and whether it says that it failed.
-fn json_result(text: &str) -> (Digest, bool) {
-    let (mut error, mut flagged) = (false, false);
-    let mut seen = |key: &str, value: &str| match key {
-        "error" => error = !matches!(identity::unquoted(value), "null" | "" | "false"),
-        "isError" => flagged = identity::unquoted(value) == "true",
-        _ => {}
-    };
-    let digest = identity::of_text_with(text, &tables::is_volatile_field, &mut seen);
-    (digest, error || flagged)
-}
-
-/// Whether the first or the last lines of a text say that a command failed.
-fn edges_failed(text: Str<'_>) -> bool {
-    let raw = text.raw();
-    if raw.len() <= 2 * EDGE {
-        return tables::exit_failed(&text.unescape()).unwrap_or(false);
-    }
-    // Most results say nothing of an exit: they are not read any further.
-    let head = raw.get(..raw.floor_char_boundary(EDGE)).unwrap_or(raw);
-    let tail = raw.get(raw.ceil_char_boundary(raw.len() - EDGE)..).unwrap_or(raw);
-    if !tables::may_tell_exit(head) && !tables::may_tell_exit(tail) {
-        return false;
-    }
-    let edges = [&text.head(EDGE), "\n…\n", &text.tail(EDGE)].concat();
-    tables::exit_failed(&edges).unwrap_or(false)
+    let facts = read.facts();
+    ToolResult { failed: result.is_error || facts.failed, ..facts }
 }
 
 fn assistant(
@@ -490,27 +411,4 @@ fn assistant(
         stop: Stop::Unknown,
         output_tokens: None,
     });
-}
-
-/// Text facts of several blocks, without unescaping more than the rules look at.
-#[derive(Default)]
-struct TextRead {
-    digest: Option<Digest>,
-    seen: String,
-}
-
-impl TextRead {
-    fn add(&mut self, text: Str<'_>) {
-        let digest = Digest::of(text.raw().as_bytes());
-        self.digest = Some(self.digest.map_or(digest, |before| before.then(digest)));
-        let room = (Text::ENOUGH as usize).saturating_sub(self.seen.trim().len());
-        if room > 0 {
-            self.seen.extend(text.iter().skip_while(|c| c.is_whitespace()).take(room));
-        }
-    }
-
-    fn finish(self) -> Text {
-        let seen = Text::of(&self.seen);
-        Text { digest: self.digest.filter(|_| !seen.is_blank()), ..seen }
-    }
 }

@@ -1,0 +1,229 @@
+//! Sessions of Claude Code: one line per block of a response, results between them, sub-agents in
+//! files of their own or among the lines.
+
+mod line;
+
+use std::collections::{BTreeMap, HashSet};
+
+use softland_session::core::Digest;
+
+use crate::draft::{Draft, Results, time};
+use crate::input::Input;
+use crate::message::Message;
+use crate::out::{Out, Said};
+use crate::step::{Begin, Talk};
+use line::Line;
+
+/// What a file has of ids that other files may have as well.
+#[derive(Debug, Default)]
+pub(crate) struct Ids {
+    pub(crate) messages: HashSet<Digest>,
+    pub(crate) lines: HashSet<Digest>,
+    /// Whether it is a sub-agent's own file.
+    pub(crate) agent: bool,
+}
+
+pub(crate) struct Reader<'x> {
+    /// What files before this one hold.
+    known: &'x Ids,
+    ids: Ids,
+    /// Ids of this file alone, that are its own.
+    done: HashSet<Digest>,
+    session: Option<String>,
+    chains: BTreeMap<String, Chain>,
+    /// Which nameless sub-agent a line belongs to.
+    sides: BTreeMap<Digest, String>,
+}
+
+/// One conversation: the session's own, or a sub-agent's.
+struct Chain {
+    talk: Talk,
+    open: Option<Open>,
+    results: Results,
+}
+
+/// A response whose lines still come.
+struct Open {
+    id: Digest,
+    draft: Draft,
+    calls: HashSet<String>,
+}
+
+/// Reads a session; what it holds of `known` was read before.
+pub(crate) fn read(input: &mut Input<'_>, out: &mut Out<'_>, known: &Ids) -> Ids {
+    let mut reader = Reader {
+        known,
+        ids: Ids { agent: true, ..Ids::default() },
+        done: HashSet::new(),
+        session: None,
+        chains: BTreeMap::new(),
+        sides: BTreeMap::new(),
+    };
+    out.lines(input, &mut |out, text, number| {
+        let line = Line::of(text)?;
+        reader.line(out, &line, number)
+    });
+    for chain in reader.chains.values_mut() {
+        chain.close(out);
+    }
+    reader.ids.agent &= !reader.chains.is_empty();
+    reader.ids
+}
+
+impl Reader<'_> {
+    fn line(&mut self, out: &mut Out<'_>, line: &Line<'_>, number: u64) -> Result<(), String> {
+        let Some(said) = line.inner.as_ref().or(line.message.as_ref()) else { return Ok(()) };
+        let user = said.is("user");
+        if !user && !said.is("assistant") {
+            return Ok(());
+        }
+        if user && self.is_known(line) {
+            return Ok(());
+        }
+        if !user && said.model.is_some_and(|model| model.eq_str("<synthetic>")) {
+            return Ok(());
+        }
+        let agent = self.agent(line);
+        self.ids.agent &= agent.is_some() && line.inner.is_none();
+        if user {
+            let chain = self.chain(out, line, agent, number);
+            chain.user(out, line, said, number);
+            return Ok(());
+        }
+        let id = said.id.or(line.request).or(line.uuid);
+        let id =
+            Digest::of(id.map_or_else(|| number.to_string().into(), |id| id.unescape()).as_bytes());
+        if self.known.messages.contains(&id) {
+            return Ok(());
+        }
+        self.ids.messages.insert(id);
+        let again = !self.done.insert(id);
+        let chain = self.chain(out, line, agent, number);
+        chain.model(out, said, id, again, line, number)
+    }
+
+    /// Whether this very line was read before, here or in another file.
+    fn is_known(&mut self, line: &Line<'_>) -> bool {
+        let Some(uuid) = line.inner_uuid.or(line.uuid) else { return false };
+        let uuid = Digest::of(uuid.raw().as_bytes());
+        self.known.lines.contains(&uuid) || !self.ids.lines.insert(uuid)
+    }
+
+    /// The sub-agent that says this line.
+    fn agent(&mut self, line: &Line<'_>) -> Option<String> {
+        if let Some(agent) = line.agent {
+            return (line.inner.is_some() || line.sidechain).then(|| agent.unescape().into_owned());
+        }
+        if !line.sidechain {
+            return None;
+        }
+        // Older versions name no agent: its lines hang together.
+        let parent = line.parent.map(|parent| Digest::of(parent.raw().as_bytes()));
+        let known = parent.and_then(|parent| self.sides.get(&parent)).cloned();
+        let count = self.chains.len() + 1;
+        let agent = known.unwrap_or_else(|| format!("sidechain-{count}"));
+        if let Some(uuid) = line.uuid {
+            self.sides.insert(Digest::of(uuid.raw().as_bytes()), agent.clone());
+        }
+        Some(agent)
+    }
+
+    fn chain(
+        &mut self,
+        out: &mut Out<'_>,
+        line: &Line<'_>,
+        agent: Option<String>,
+        number: u64,
+    ) -> &mut Chain {
+        if self.session.is_none() {
+            self.session = line.session.map(|session| session.unescape().into_owned());
+        }
+        let session = self.session.as_deref();
+        self.chains.entry(agent.clone().unwrap_or_default()).or_insert_with(|| {
+            let agent = agent.as_deref();
+            let begin = Begin { session, agent, line: Some(number), ..Begin::default() };
+            Chain { talk: out.begin(&begin), open: None, results: Results::default() }
+        })
+    }
+}
+
+impl Chain {
+    fn user(&mut self, out: &mut Out<'_>, line: &Line<'_>, said: &Message<'_>, number: u64) {
+        let (results, texts, media) = said.said();
+        let time = line.time.and_then(|at| time(&at.unescape()));
+        let machine = line.machine || (!texts.is_empty() && texts.iter().all(|t| is_echo(t)));
+        if results.is_empty() {
+            self.close(out);
+            let texts: Vec<_> = texts.iter().map(String::as_str).collect();
+            let said = Said { machine, media, time, line: Some(number) };
+            out.texts(self.talk, &texts, said);
+            return;
+        }
+        // Results come between the lines of one response: they answer it as a whole.
+        let of = &mut self.results;
+        of.list.extend(results);
+        of.texts.extend(texts.into_iter().filter(|_| !machine));
+        of.media |= media;
+        (of.time, of.line) = (of.time.or(time), of.line.or(Some(number)));
+    }
+
+    fn model(
+        &mut self,
+        out: &mut Out<'_>,
+        said: &Message<'_>,
+        id: Digest,
+        again: bool,
+        line: &Line<'_>,
+        number: u64,
+    ) -> Result<(), String> {
+        if self.open.as_ref().is_none_or(|open| open.id != id) {
+            if again {
+                return Ok(());
+            }
+            self.close(out);
+            let mut draft = Draft { line: Some(number), ..Draft::default() };
+            draft.time = line.time.and_then(|at| time(&at.unescape()));
+            self.open = Some(Open { id, draft, calls: HashSet::new() });
+        }
+        let Some(open) = &mut self.open else { return Ok(()) };
+        let before = open.draft.calls.len();
+        said.add_to(&mut open.draft, "")?;
+        // A resumed session may write a block twice.
+        let fresh = open.draft.calls.split_off(before);
+        let seen = &mut open.calls;
+        open.draft.calls.extend(fresh.into_iter().filter(|call| seen.insert(call.id.clone())));
+        if let Some((tokens, cost)) = said.usage {
+            let larger = open.draft.tokens.is_none_or(|known| known.output <= tokens.output);
+            if larger {
+                open.draft.tokens = Some(tokens);
+                open.draft.cost = cost.or(open.draft.cost);
+            }
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, out: &mut Out<'_>) {
+        if let Some(open) = self.open.take() {
+            open.draft.give(out, self.talk);
+        }
+        self.results.give(out, self.talk);
+    }
+}
+
+/// What Claude Code writes in a user's name: commands, shells, interruptions.
+fn is_echo(text: &str) -> bool {
+    const OPENINGS: &[&str] = &[
+        "<command-",
+        "<local-command-",
+        "<bash-input>",
+        "<bash-stdout>",
+        "<bash-stderr>",
+        "<user-prompt-submit-hook>",
+        "<task-notification>",
+        "Caveat: The messages below were generated by the user while running local commands",
+        "[Request interrupted by user",
+        "This session is being continued from a previous conversation",
+    ];
+    let text = text.trim_start();
+    OPENINGS.iter().any(|opening| text.starts_with(opening))
+}

@@ -1,0 +1,88 @@
+//! One line of a session, in one pass.
+
+use softland_session::wire::json::{Cursor, Error, Kind, Str};
+
+use crate::message::Message;
+
+/// What is read of a line.
+#[derive(Debug, Default)]
+pub(super) struct Line<'a> {
+    pub(super) message: Option<Message<'a>>,
+    /// What a sub-agent said, told within a line of progress.
+    pub(super) inner: Option<Message<'a>>,
+    pub(super) inner_uuid: Option<Str<'a>>,
+    pub(super) agent: Option<Str<'a>>,
+    pub(super) session: Option<Str<'a>>,
+    pub(super) uuid: Option<Str<'a>>,
+    pub(super) parent: Option<Str<'a>>,
+    pub(super) request: Option<Str<'a>>,
+    pub(super) time: Option<Str<'a>>,
+    pub(super) sidechain: bool,
+    /// A program wrote it in the user's name.
+    pub(super) machine: bool,
+}
+
+impl<'a> Line<'a> {
+    pub(super) fn of(text: &'a str) -> Result<Self, String> {
+        let mut line = Self::default();
+        let mut cursor = Cursor::new(text);
+        let read = cursor.members(|cursor, member| line.member(&member.key.unescape(), cursor));
+        let read = read.and_then(|_| cursor.end());
+        read.map_err(|error| error.to_string())?;
+        Ok(line)
+    }
+
+    fn member(&mut self, key: &str, cursor: &mut Cursor<'a>) -> Result<(), Error> {
+        let target = match key {
+            "message" => {
+                self.message = Some(Message::read(cursor)?);
+                return Ok(());
+            }
+            "data" => return self.progress(cursor),
+            "isSidechain" => {
+                self.sidechain = cursor.bool_or_skip()? == Some(true);
+                return Ok(());
+            }
+            "isMeta" | "isCompactSummary" | "isVisibleInTranscriptOnly" => {
+                self.machine |= cursor.bool_or_skip()? == Some(true);
+                return Ok(());
+            }
+            "agentId" => &mut self.agent,
+            "sessionId" => &mut self.session,
+            "uuid" => &mut self.uuid,
+            "parentUuid" => &mut self.parent,
+            "requestId" => &mut self.request,
+            "timestamp" => &mut self.time,
+            _ => return Ok(()),
+        };
+        *target = cursor.string_or_skip()?.map(|(text, _)| text);
+        Ok(())
+    }
+
+    /// `data` of a line of progress: `{type, message: {message, uuid}, agentId}`.
+    fn progress(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Error> {
+        if cursor.peek()? != Kind::Object {
+            return Ok(());
+        }
+        cursor.members(|cursor, member| {
+            match &*member.key.unescape() {
+                "agentId" => self.agent = cursor.string_or_skip()?.map(|(text, _)| text),
+                "message" if cursor.peek()? == Kind::Object => {
+                    cursor.members(|cursor, member| {
+                        match &*member.key.unescape() {
+                            "message" => self.inner = Some(Message::read(cursor)?),
+                            "uuid" => {
+                                self.inner_uuid = cursor.string_or_skip()?.map(|(text, _)| text);
+                            }
+                            _ => {}
+                        }
+                        Ok::<_, Error>(())
+                    })?;
+                }
+                _ => {}
+            }
+            Ok::<_, Error>(())
+        })?;
+        Ok(())
+    }
+}

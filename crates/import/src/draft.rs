@@ -1,0 +1,137 @@
+//! A turn and its results, gathered from pieces.
+
+use softland_session::TextRead;
+use softland_session::core::{Call, Finished, NanoUsd, Stop, ToolResult, User, UserText};
+use softland_session::wire::Tokens;
+use softland_session::wire::json::Str;
+
+use crate::out::Out;
+use crate::step::{Row, Talk, Turn, Usage, UserStep};
+
+/// A turn of the model that is being read.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    /// Its visible text so far.
+    pub(crate) seen: TextRead,
+    pub(crate) calls: Vec<OwnCall>,
+    pub(crate) hidden: bool,
+    pub(crate) gives: bool,
+    pub(crate) cut_call: bool,
+    /// Characters of what the model wrote.
+    pub(crate) chars: u64,
+    pub(crate) stop: Option<Stop>,
+    pub(crate) model: Option<String>,
+    pub(crate) tokens: Option<Tokens>,
+    pub(crate) cost: Option<NanoUsd>,
+    pub(crate) time: Option<u64>,
+    pub(crate) line: Option<u64>,
+    pub(crate) row: Option<Row>,
+}
+
+/// A call, kept until its turn is over.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnCall {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) input: String,
+    pub(crate) server: bool,
+}
+
+impl Draft {
+    pub(crate) fn text(&mut self, text: Str<'_>) {
+        self.chars += text.chars() as u64;
+        self.seen.add(text);
+    }
+
+    pub(crate) fn hidden(&mut self, text: Option<Str<'_>>) {
+        self.hidden = true;
+        self.chars += text.map_or(0, |text| text.chars() as u64);
+    }
+
+    pub(crate) fn call(&mut self, id: String, name: String, input: String, server: bool) {
+        self.chars += input.len() as u64;
+        self.calls.push(OwnCall { id, name, input, server });
+    }
+
+    /// Hands it on.
+    pub(crate) fn give(self, out: &mut Out<'_>, talk: Talk) {
+        let by_content = self.chars / 4;
+        let recorded = self.tokens.is_some();
+        let tokens = self.tokens.unwrap_or_default();
+        let estimated = by_content.saturating_sub(tokens.output);
+        let calls = self.calls.iter().map(|call| Call {
+            id: &call.id,
+            name: &call.name,
+            input: &call.input,
+            server: call.server,
+        });
+        let finished = Finished {
+            text: self.seen.finish(),
+            calls: calls.collect(),
+            cut_call: self.cut_call,
+            hidden: self.hidden,
+            gives: self.gives,
+            stop: self.stop.unwrap_or(Stop::Unknown),
+            output_tokens: None,
+        };
+        let usage = Usage { tokens, estimated, recorded };
+        let (cost, time, line, row) = (self.cost, self.time, self.line, self.row);
+        let model = self.model.as_deref();
+        out.turn(talk, &Turn { finished, model, usage, cost, time, line, row });
+    }
+}
+
+/// Results, and texts beside them, that wait for the end of their message.
+#[derive(Debug, Default)]
+pub(crate) struct Results {
+    pub(crate) list: Vec<(String, ToolResult<'static>)>,
+    pub(crate) texts: Vec<String>,
+    pub(crate) media: bool,
+    pub(crate) machine: bool,
+    pub(crate) time: Option<u64>,
+    pub(crate) line: Option<u64>,
+}
+
+impl Results {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty() && self.texts.is_empty() && !self.media && !self.machine
+    }
+
+    /// Hands them on as one message, if there are any.
+    pub(crate) fn give(&mut self, out: &mut Out<'_>, talk: Talk) {
+        let this = std::mem::take(self);
+        if this.is_empty() {
+            return;
+        }
+        let results = this.list.iter().map(|(id, result)| ToolResult { id, ..*result }).collect();
+        let texts = if this.machine { &[][..] } else { &this.texts };
+        let texts = texts.iter().map(|text| UserText { text }).collect();
+        let user = User { results, texts, media: this.media };
+        let Self { machine, time, line, .. } = this;
+        out.user(talk, &UserStep { user, machine, time, line });
+    }
+}
+
+/// A word of any provider's for why a turn ended.
+pub(crate) fn stop(word: &str) -> Stop {
+    match word.to_ascii_lowercase().as_str() {
+        "end_turn" | "stop" | "tool_use" | "tool_calls" | "tool-calls" | "function_call" => {
+            Stop::Natural
+        }
+        "max_tokens" | "length" | "max_output_tokens" => Stop::Length,
+        "stop_sequence" => Stop::Sequence,
+        "refusal" | "content_filter" | "content-filter" => Stop::Refusal,
+        "pause_turn" => Stop::Pause,
+        "model_context_window_exceeded" => Stop::ContextFull,
+        _ => Stop::Unknown,
+    }
+}
+
+/// A time as recordings write it, in milliseconds since 1970.
+pub(crate) fn time(text: &str) -> Option<u64> {
+    let moment: jiff::Timestamp = text.parse().ok().or_else(|| {
+        let civil: jiff::civil::DateTime = text.trim_end_matches(" UTC").parse().ok()?;
+        civil.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
+    })?;
+    u64::try_from(moment.as_millisecond()).ok()
+}

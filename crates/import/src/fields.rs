@@ -1,0 +1,95 @@
+//! A JSON object's members, found in one pass; for objects of which much is asked.
+
+use std::borrow::Cow;
+
+use softland_session::wire::json::{Cursor, Error, Kind, Str};
+
+/// The members of an object: keys, and values as written.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fields<'a> {
+    list: Vec<(Str<'a>, &'a str)>,
+}
+
+impl<'a> Fields<'a> {
+    /// Reads a text that is one object.
+    pub(crate) fn of(text: &'a str) -> Result<Self, String> {
+        Self::read(text).map_err(|error| error.to_string())
+    }
+
+    fn read(text: &'a str) -> Result<Self, Error> {
+        let mut cursor = Cursor::new(text);
+        let mut list = Vec::new();
+        cursor.members(|cursor, member| {
+            let value = cursor.skip_value()?.of(text);
+            list.push((member.key, value));
+            Ok::<_, Error>(())
+        })?;
+        cursor.end()?;
+        Ok(Self { list })
+    }
+
+    /// A member's value as written.
+    pub(crate) fn raw(&self, key: &str) -> Option<&'a str> {
+        self.list.iter().rev().find(|(name, _)| name.eq_str(key)).map(|(_, value)| *value)
+    }
+
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.raw(key).is_some()
+    }
+
+    /// A member that is a string.
+    pub(crate) fn str(&self, key: &str) -> Option<Str<'a>> {
+        string(self.raw(key)?)
+    }
+
+    pub(crate) fn text(&self, key: &str) -> Option<Cow<'a, str>> {
+        self.str(key).map(|text| text.unescape())
+    }
+
+    /// A member that is a string, owned.
+    pub(crate) fn owned(&self, key: &str) -> Option<String> {
+        self.text(key).map(Cow::into_owned)
+    }
+
+    pub(crate) fn uint(&self, key: &str) -> Option<u64> {
+        Cursor::new(self.raw(key)?).uint_or_skip().ok().flatten()
+    }
+
+    pub(crate) fn is_true(&self, key: &str) -> bool {
+        self.raw(key) == Some("true")
+    }
+
+    /// A member that is an object.
+    pub(crate) fn object(&self, key: &str) -> Option<Self> {
+        Self::read(self.raw(key)?).ok()
+    }
+}
+
+/// A value that is a string.
+pub(crate) fn string(raw: &str) -> Option<Str<'_>> {
+    raw.starts_with('"').then(|| Cursor::new(raw).string().ok().map(|(text, _)| text)).flatten()
+}
+
+/// The elements of an array, as written; none of any other value.
+pub(crate) fn elements(raw: &str) -> Vec<&str> {
+    let mut list = Vec::new();
+    let mut cursor = Cursor::new(raw);
+    if cursor.peek() == Ok(Kind::Array) {
+        let _ = cursor.elements(|cursor| {
+            list.push(cursor.skip_value()?.of(raw));
+            Ok::<_, Error>(())
+        });
+    }
+    list
+}
+
+/// Calls `take` with a text as the string that JSON would write.
+pub(crate) fn with_str<R>(text: &str, take: impl FnOnce(Str<'_>) -> R) -> R {
+    if let Some(plain) = Str::plain(text) {
+        return take(plain);
+    }
+    let mut quoted = Vec::with_capacity(text.len() + 2);
+    softland_session::wire::json::write_str(&mut quoted, text);
+    let quoted = String::from_utf8(quoted).unwrap_or_default();
+    take(Cursor::new(&quoted).string().map(|(text, _)| text).unwrap_or_default())
+}

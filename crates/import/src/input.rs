@@ -1,0 +1,323 @@
+//! A file's bytes: decompressed, by lines or by JSON values, never more of them at once than one
+//! line or one value.
+
+mod open;
+mod scan;
+
+use std::borrow::Cow;
+use std::io::Read;
+
+pub(crate) use open::open;
+pub(crate) use scan::Scan;
+
+/// The longest line or value that is read.
+pub(crate) const LONGEST: usize = 64 << 20;
+const CHUNK: usize = 256 << 10;
+
+/// What stops a JSON document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// It ends before it is over.
+    Cut,
+    /// It is no JSON from here.
+    Malformed,
+}
+
+/// One line or one value.
+#[derive(Debug)]
+pub(crate) struct Piece<'a> {
+    pub(crate) line: u64,
+    pub(crate) text: Cow<'a, str>,
+    /// Whether it is followed by a line end: the last line of a file may be cut.
+    pub(crate) whole: bool,
+}
+
+impl Piece<'_> {
+    /// Whether bytes that are no UTF-8 were replaced.
+    pub(crate) fn is_mended(&self) -> bool {
+        matches!(self.text, Cow::Owned(_))
+    }
+}
+
+pub(crate) struct Input<'r> {
+    inner: Box<dyn Read + 'r>,
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    over: bool,
+    line: u64,
+    /// Bytes before `start`.
+    passed: u64,
+    /// Why it ended early.
+    failed: Option<String>,
+}
+
+impl<'r> Input<'r> {
+    pub(crate) fn new(inner: Box<dyn Read + 'r>) -> Self {
+        let (start, end, passed) = (0, 0, 0);
+        Self { inner, buffer: Vec::new(), start, end, over: false, line: 1, passed, failed: None }
+    }
+
+    /// Why reading stopped before the end, if it did.
+    pub(crate) fn failed(&self) -> Option<&str> {
+        self.failed.as_deref()
+    }
+
+    pub(crate) fn line_number(&self) -> u64 {
+        self.line
+    }
+
+    /// Bytes taken so far.
+    pub(crate) fn position(&self) -> u64 {
+        self.passed
+    }
+
+    /// What comes next, at least so many bytes of it where there are as many.
+    pub(crate) fn ahead(&mut self, bytes: usize) -> &[u8] {
+        while self.end - self.start < bytes && self.fill() {}
+        self.rest()
+    }
+
+    /// Skips a byte order mark.
+    pub(crate) fn skip_mark(&mut self) {
+        if self.ahead(3).starts_with(&[0xef, 0xbb, 0xbf]) {
+            self.pass(3);
+        }
+    }
+
+    fn rest(&self) -> &[u8] {
+        self.buffer.get(self.start..self.end).unwrap_or_default()
+    }
+
+    /// Reads more; false at the end.
+    fn fill(&mut self) -> bool {
+        if self.over {
+            return false;
+        }
+        if self.start > 0 && (self.start == self.end || self.end + CHUNK > self.buffer.len()) {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+            if self.buffer.len() > 4 * CHUNK && self.end < CHUNK {
+                self.buffer.truncate(CHUNK);
+                self.buffer.shrink_to_fit();
+            }
+        }
+        if self.end + CHUNK / 2 > self.buffer.len() {
+            let more = CHUNK.max(self.buffer.len());
+            self.buffer.resize(self.buffer.len() + more, 0);
+        }
+        loop {
+            let room = self.buffer.get_mut(self.end..).unwrap_or_default();
+            match self.inner.read(room) {
+                Ok(0) => self.over = true,
+                Ok(read) => self.end += read,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    self.failed = Some(error.to_string());
+                    self.over = true;
+                }
+            }
+            return !self.over;
+        }
+    }
+
+    fn pass(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.end - self.start);
+        let passed = self.buffer.get(self.start..self.start + bytes).unwrap_or_default();
+        self.line += memchr::memchr_iter(b'\n', passed).count() as u64;
+        self.start += bytes;
+        self.passed += bytes as u64;
+    }
+
+    /// The next line, or the number of one that is too long.
+    pub(crate) fn line(&mut self) -> Option<Result<Piece<'_>, u64>> {
+        let mut seen = 0;
+        let length = loop {
+            if let Some(at) = memchr::memchr(b'\n', self.rest().get(seen..).unwrap_or_default()) {
+                break seen + at;
+            }
+            seen = self.end - self.start;
+            if seen > LONGEST {
+                return Some(Err(self.pass_line()));
+            }
+            if !self.fill() {
+                break self.end - self.start;
+            }
+        };
+        if length == 0 && self.start == self.end {
+            return None;
+        }
+        let (line, from) = (self.line, self.start);
+        let whole = from + length < self.end;
+        self.start += length + usize::from(whole);
+        self.passed += (length + usize::from(whole)) as u64;
+        self.line += 1;
+        let bytes = self.buffer.get(from..from + length).unwrap_or_default();
+        let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+        Some(Ok(Piece { line, text: text(bytes), whole }))
+    }
+
+    /// Leaves the rest of a line behind; which one it was.
+    pub(crate) fn pass_line(&mut self) -> u64 {
+        let line = self.line;
+        loop {
+            if let Some(at) = memchr::memchr(b'\n', self.rest()) {
+                self.pass(at + 1);
+                return line;
+            }
+            self.pass(self.end - self.start);
+            if !self.fill() {
+                return line;
+            }
+        }
+    }
+
+    /// The next byte that is no white space, left where it is.
+    pub(crate) fn peek(&mut self) -> Option<u8> {
+        loop {
+            let rest = self.rest();
+            let space = rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+            let next = rest.get(space).copied();
+            self.pass(space);
+            if next.is_some() || !self.fill() {
+                return next;
+            }
+        }
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<(), Broken> {
+        match self.peek() {
+            Some(next) if next == byte => {
+                self.pass(1);
+                Ok(())
+            }
+            Some(_) => Err(Broken::Malformed),
+            None => Err(Broken::Cut),
+        }
+    }
+
+    /// Takes an object, calling `each` at every member's value; what it does not take is skipped.
+    pub(crate) fn object(
+        &mut self,
+        each: &mut dyn FnMut(&mut Self, &str) -> Result<(), Broken>,
+    ) -> Result<(), Broken> {
+        self.expect(b'{')?;
+        if self.peek() == Some(b'}') {
+            self.pass(1);
+            return Ok(());
+        }
+        loop {
+            if self.peek().ok_or(Broken::Cut)? != b'"' {
+                return Err(Broken::Malformed);
+            }
+            let key = self.take()?.ok_or(Broken::Malformed)?;
+            let key = key.text.trim_matches('"').to_owned();
+            self.expect(b':')?;
+            self.peek();
+            let before = self.passed;
+            each(self, &key)?;
+            if self.passed == before {
+                self.skip()?;
+            }
+            if self.more(b'}')? {
+                continue;
+            }
+            return Ok(());
+        }
+    }
+
+    /// Takes an array, calling `each` at every element; what it does not take is skipped.
+    pub(crate) fn array(
+        &mut self,
+        each: &mut dyn FnMut(&mut Self) -> Result<(), Broken>,
+    ) -> Result<(), Broken> {
+        self.expect(b'[')?;
+        if self.peek() == Some(b']') {
+            self.pass(1);
+            return Ok(());
+        }
+        loop {
+            self.peek();
+            let before = self.passed;
+            each(self)?;
+            if self.passed == before {
+                self.skip()?;
+            }
+            if self.more(b']')? {
+                continue;
+            }
+            return Ok(());
+        }
+    }
+
+    fn more(&mut self, closing: u8) -> Result<bool, Broken> {
+        match self.peek() {
+            Some(b',') => {
+                self.pass(1);
+                Ok(true)
+            }
+            Some(byte) if byte == closing => {
+                self.pass(1);
+                Ok(false)
+            }
+            Some(_) => Err(Broken::Malformed),
+            None => Err(Broken::Cut),
+        }
+    }
+
+    /// Takes one value; `None` for one that is too long, which is skipped.
+    pub(crate) fn take(&mut self) -> Result<Option<Piece<'_>>, Broken> {
+        self.peek().ok_or(Broken::Cut)?;
+        let (mut scan, mut seen) = (Scan::default(), 0);
+        let length = loop {
+            if let Some(end) = scan.end(self.rest(), seen)? {
+                break end;
+            }
+            seen = self.end - self.start;
+            if seen > LONGEST {
+                self.skip_from(scan)?;
+                return Ok(None);
+            }
+            if !self.fill() {
+                break scan.at_end(seen)?;
+            }
+        };
+        let (line, from) = (self.line, self.start);
+        self.pass(length);
+        let bytes = self.buffer.get(from..from + length).unwrap_or_default();
+        Ok(Some(Piece { line, text: text(bytes), whole: true }))
+    }
+
+    /// Skips one value, however long.
+    pub(crate) fn skip(&mut self) -> Result<(), Broken> {
+        self.peek().ok_or(Broken::Cut)?;
+        self.skip_with(Scan::default())
+    }
+
+    /// Skips the rest of a value whose beginning, all that is here, was seen.
+    fn skip_from(&mut self, scan: Scan) -> Result<(), Broken> {
+        self.pass(self.end - self.start);
+        if !self.fill() {
+            return Err(Broken::Cut);
+        }
+        self.skip_with(scan)
+    }
+
+    fn skip_with(&mut self, mut scan: Scan) -> Result<(), Broken> {
+        loop {
+            if let Some(end) = scan.end(self.rest(), 0)? {
+                self.pass(end);
+                return Ok(());
+            }
+            self.pass(self.end - self.start);
+            if !self.fill() {
+                return scan.at_end(0).map(drop);
+            }
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
+}

@@ -1,0 +1,43 @@
+//! Opening a file: what is compressed is told by its first bytes.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const GZIP: &[u8] = &[0x1f, 0x8b];
+const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+
+/// Counts what is read of a file, as it is on disk.
+struct Counted<'c> {
+    inner: File,
+    count: &'c AtomicU64,
+    tell: &'c (dyn Fn() + Sync),
+}
+
+impl Read for Counted<'_> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(room)?;
+        self.count.fetch_add(read as u64, Ordering::Relaxed);
+        (self.tell)();
+        Ok(read)
+    }
+}
+
+/// Opens a file; also whether it is compressed.
+pub(crate) fn open<'c>(
+    path: &Path,
+    count: &'c AtomicU64,
+    tell: &'c (dyn Fn() + Sync),
+) -> io::Result<(Box<dyn Read + 'c>, bool)> {
+    let counted = Counted { inner: File::open(path)?, count, tell };
+    let mut reader = BufReader::with_capacity(128 << 10, counted);
+    let head = reader.fill_buf()?;
+    if head.starts_with(GZIP) {
+        return Ok((Box::new(flate2::bufread::MultiGzDecoder::new(reader)), true));
+    }
+    if head.starts_with(ZSTD) {
+        return Ok((Box::new(zstd::stream::read::Decoder::with_buffer(reader)?), true));
+    }
+    Ok((Box::new(reader), false))
+}

@@ -1,0 +1,310 @@
+//! A message in Anthropic's or OpenAI's form, read in one pass.
+
+mod usage;
+
+use std::borrow::Cow;
+
+use softland_session::ResultRead;
+use softland_session::core::{NanoUsd, ToolResult};
+use softland_session::wire::Tokens;
+use softland_session::wire::json::{Cursor, Error, Kind, Str};
+
+use crate::draft::{Draft, stop};
+use crate::fields::Fields;
+pub(crate) use usage::usage;
+
+/// What a message holds, as it is written.
+#[derive(Debug, Default)]
+pub(crate) struct Message<'a> {
+    pub(crate) role: Option<Str<'a>>,
+    pub(crate) id: Option<Str<'a>>,
+    pub(crate) model: Option<Str<'a>>,
+    pub(crate) stop: Option<Str<'a>>,
+    pub(crate) usage: Option<(Tokens, Option<NanoUsd>)>,
+    pub(crate) content: Vec<Block<'a>>,
+    calls: Vec<&'a str>,
+    function_call: Option<&'a str>,
+    /// Of a tool's message.
+    pub(crate) call_id: Option<Str<'a>>,
+    pub(crate) name: Option<Str<'a>>,
+    pub(crate) is_error: bool,
+    hidden: bool,
+    reasoning: Option<Str<'a>>,
+    refusal: Option<Str<'a>>,
+    gives: bool,
+}
+
+/// One block of a content.
+#[derive(Debug, Default)]
+pub(crate) struct Block<'a> {
+    kind: Option<Str<'a>>,
+    text: Option<Str<'a>>,
+    id: Option<Str<'a>>,
+    name: Option<Str<'a>>,
+    input: Option<&'a str>,
+    is_error: bool,
+    content: Vec<Part<'a>>,
+}
+
+/// A part of a result: a text, or something else.
+#[derive(Clone, Copy, Debug)]
+enum Part<'a> {
+    Text(Str<'a>),
+    Media,
+}
+
+impl<'a> Message<'a> {
+    pub(crate) fn of(text: &'a str) -> Result<Self, String> {
+        let mut cursor = Cursor::new(text);
+        let message = Self::read(&mut cursor).map_err(|error| error.to_string())?;
+        cursor.end().map_err(|error| error.to_string())?;
+        Ok(message)
+    }
+
+    pub(crate) fn read(cursor: &mut Cursor<'a>) -> Result<Self, Error> {
+        let mut message = Self::default();
+        if cursor.peek()? != Kind::Object {
+            cursor.skip_value()?;
+            return Ok(message);
+        }
+        cursor.members(|cursor, member| message.member(&member.key.unescape(), cursor))?;
+        Ok(message)
+    }
+
+    fn member(&mut self, key: &str, cursor: &mut Cursor<'a>) -> Result<(), Error> {
+        let target = match key {
+            "role" => &mut self.role,
+            "id" => &mut self.id,
+            "model" => &mut self.model,
+            "stop_reason" | "finish_reason" => &mut self.stop,
+            "tool_call_id" => &mut self.call_id,
+            "name" => &mut self.name,
+            "reasoning_content" | "reasoning" => &mut self.reasoning,
+            "refusal" => &mut self.refusal,
+            "content" => {
+                self.content = blocks(cursor)?;
+                return Ok(());
+            }
+            "usage" => {
+                let raw = cursor.skip_value()?.of(cursor.text());
+                self.usage = usage(raw);
+                return Ok(());
+            }
+            "tool_calls" if cursor.peek()? == Kind::Array => {
+                let text = cursor.text();
+                cursor.elements(|cursor| {
+                    self.calls.push(cursor.skip_value()?.of(text));
+                    Ok::<_, Error>(())
+                })?;
+                return Ok(());
+            }
+            // SWE-agent's.
+            "tool_call_ids" if cursor.peek()? == Kind::Array => {
+                cursor.elements(|cursor| {
+                    self.call_id = cursor.string_or_skip()?.map(|(text, _)| text);
+                    Ok::<_, Error>(())
+                })?;
+                return Ok(());
+            }
+            "function_call" if cursor.peek()? == Kind::Object => {
+                self.function_call = Some(cursor.skip_value()?.of(cursor.text()));
+                return Ok(());
+            }
+            "audio" => {
+                self.gives |= cursor.peek()? == Kind::Object;
+                return Ok(());
+            }
+            "reasoning_details" | "thinking_blocks" => {
+                self.hidden |= cursor.peek()? == Kind::Array;
+                return Ok(());
+            }
+            "is_error" => {
+                self.is_error = cursor.bool_or_skip()? == Some(true);
+                return Ok(());
+            }
+            _ => return Ok(()),
+        };
+        *target = cursor.string_or_skip()?.map(|(text, _)| text);
+        Ok(())
+    }
+
+    pub(crate) fn is(&self, role: &str) -> bool {
+        self.role.is_some_and(|found| found.eq_str(role))
+    }
+
+    /// Adds what it says to a turn; how the calls of the deprecated functions are named comes from
+    /// the caller.
+    pub(crate) fn add_to(&self, draft: &mut Draft, function: &str) -> Result<(), String> {
+        for block in &self.content {
+            block.add_to(draft);
+        }
+        if let Some(text) = self.refusal.filter(|text| !text.is_empty()) {
+            draft.text(text);
+        }
+        if let Some(text) = self.reasoning.filter(|text| !text.is_empty()) {
+            draft.hidden(Some(text));
+        }
+        draft.hidden |= self.hidden;
+        draft.gives |= self.gives;
+        for call in &self.calls {
+            let call = Fields::of(call)?;
+            let inner = call.object("function").or_else(|| call.object("custom"));
+            let of = inner.as_ref().unwrap_or(&call);
+            let name = of.owned("name").unwrap_or_default();
+            let input = of.raw("arguments").or_else(|| of.raw("input")).map(plain);
+            let input = input.unwrap_or_else(|| "{}".into()).into_owned();
+            draft.call(call.owned("id").unwrap_or_default(), name, input, false);
+        }
+        if let Some(call) = self.function_call {
+            let call = Fields::of(call)?;
+            let input = call.raw("arguments").map_or_else(|| "{}".into(), plain).into_owned();
+            draft.call(function.to_owned(), call.owned("name").unwrap_or_default(), input, false);
+        }
+        if let Some(model) = self.model {
+            draft.model = Some(model.unescape().into_owned());
+        }
+        if let Some(word) = self.stop {
+            draft.stop = Some(stop(&word.unescape()));
+        }
+        Ok(())
+    }
+
+    /// The results it holds, and its texts.
+    pub(crate) fn said(&self) -> (Vec<(String, ToolResult<'static>)>, Vec<String>, bool) {
+        let (mut results, mut texts, mut media) = (Vec::new(), Vec::new(), false);
+        for block in &self.content {
+            if block.is("tool_result") {
+                let id = block.id.map(|id| id.unescape().into_owned()).unwrap_or_default();
+                results.push((id, result(&block.content, block.is_error)));
+            } else if let Some(text) = block.text {
+                texts.push(text.unescape().into_owned());
+            } else {
+                media = true;
+            }
+        }
+        (results, texts, media)
+    }
+
+    /// The one result that a tool's message is.
+    pub(crate) fn result(&self) -> ToolResult<'static> {
+        let part = |block: &Block<'a>| block.text.map_or(Part::Media, Part::Text);
+        let parts: Vec<_> = self.content.iter().map(part).collect();
+        result(&parts, self.is_error)
+    }
+
+    /// Its text, where it is one.
+    pub(crate) fn text(&self) -> Option<Cow<'a, str>> {
+        let mut texts = self.content.iter().filter_map(|block| block.text);
+        let first = texts.next()?.unescape();
+        Some(texts.fold(first, |mut all, next| {
+            all.to_mut().push('\n');
+            next.push_to(all.to_mut());
+            all
+        }))
+    }
+}
+
+/// A value that may be a string: what it means; else as written.
+fn plain(raw: &str) -> Cow<'_, str> {
+    crate::fields::string(raw).map_or(Cow::Borrowed(raw), |text| text.unescape())
+}
+
+fn result(parts: &[Part<'_>], is_error: bool) -> ToolResult<'static> {
+    let mut read = ResultRead::default();
+    for part in parts {
+        match part {
+            Part::Text(text) => read.text(*text),
+            Part::Media => read.media(),
+        }
+    }
+    let facts = read.facts();
+    ToolResult { failed: is_error || facts.failed, ..facts }
+}
+
+fn blocks<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Block<'a>>, Error> {
+    let mut list = Vec::new();
+    match cursor.peek()? {
+        Kind::String => {
+            let (text, _) = cursor.string()?;
+            list.push(Block { text: Some(text), ..Block::default() });
+        }
+        Kind::Array => {
+            cursor.elements(|cursor| {
+                list.push(Block::read(cursor)?);
+                Ok::<_, Error>(())
+            })?;
+        }
+        Kind::Object | Kind::Number | Kind::Bool | Kind::Null => {
+            cursor.skip_value()?;
+        }
+    }
+    Ok(list)
+}
+
+impl<'a> Block<'a> {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, Error> {
+        let mut block = Self::default();
+        match cursor.peek()? {
+            Kind::Object => {}
+            Kind::String => {
+                let (text, _) = cursor.string()?;
+                return Ok(Self { text: Some(text), ..block });
+            }
+            Kind::Array | Kind::Number | Kind::Bool | Kind::Null => {
+                cursor.skip_value()?;
+                return Ok(block);
+            }
+        }
+        cursor.members(|cursor, member| {
+            let target = match &*member.key.unescape() {
+                "type" => &mut block.kind,
+                "text" | "thinking" | "refusal" => &mut block.text,
+                "id" | "tool_use_id" => &mut block.id,
+                "name" => &mut block.name,
+                "input" => {
+                    block.input = Some(cursor.skip_value()?.of(cursor.text()));
+                    return Ok(());
+                }
+                "is_error" => {
+                    block.is_error = cursor.bool_or_skip()? == Some(true);
+                    return Ok(());
+                }
+                "content" => {
+                    block.content = parts(cursor)?;
+                    return Ok(());
+                }
+                _ => return Ok(()),
+            };
+            *target = cursor.string_or_skip()?.map(|(text, _)| text);
+            Ok::<_, Error>(())
+        })?;
+        Ok(block)
+    }
+
+    fn is(&self, kind: &str) -> bool {
+        self.kind.is_some_and(|found| found.eq_str(kind))
+    }
+
+    fn add_to(&self, draft: &mut Draft) {
+        if self.is("tool_use") || self.is("server_tool_use") || self.is("mcp_tool_use") {
+            let own = |text: Option<Str<'_>>| text.map(|t| t.unescape().into_owned());
+            let id = own(self.id).unwrap_or_default();
+            let input = self.input.unwrap_or("{}").to_owned();
+            draft.call(id, own(self.name).unwrap_or_default(), input, !self.is("tool_use"));
+        } else if self.is("thinking") {
+            draft.hidden(self.text);
+        } else if let Some(text) = self.text {
+            draft.text(text);
+        } else {
+            draft.hidden = true;
+        }
+    }
+}
+
+fn parts<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Part<'a>>, Error> {
+    let mut list = Vec::new();
+    for block in blocks(cursor)? {
+        list.push(block.text.map_or(Part::Media, Part::Text));
+    }
+    Ok(list)
+}

@@ -1,0 +1,208 @@
+//! Message arrays in Anthropic's or OpenAI's form: arrays, objects that hold one, a line each.
+
+use softland_session::core::ToolResult;
+
+use crate::draft::{Draft, OwnCall, Results};
+use crate::input::{Broken, Input};
+use crate::message::Message;
+use crate::out::{Out, Said};
+use crate::step::{Begin, Talk};
+
+/// A conversation that is read message by message.
+#[derive(Debug)]
+pub(crate) struct Conversation {
+    pub(crate) talk: Talk,
+    /// The object's own, for messages that name none.
+    pub(crate) model: Option<String>,
+    results: Results,
+    /// The last call in the form of the deprecated functions, by number.
+    functions: u64,
+}
+
+impl Conversation {
+    pub(crate) fn new(talk: Talk, model: Option<String>) -> Self {
+        Self { talk, model, results: Results::default(), functions: 0 }
+    }
+
+    /// Takes a message; `line` where lines mean something.
+    pub(crate) fn message(
+        &mut self,
+        out: &mut Out<'_>,
+        text: &str,
+        line: Option<u64>,
+    ) -> Result<(), String> {
+        let message = Message::of(text)?;
+        let role = message.role.map(|role| role.unescape()).unwrap_or_default();
+        match &*role {
+            "assistant" | "model" => {
+                self.results.give(out, self.talk);
+                let mut draft = Draft { line, model: self.model.clone(), ..Draft::default() };
+                self.functions += 1;
+                message.add_to(&mut draft, &format!("function-{}", self.functions))?;
+                if let Some((tokens, cost)) = message.usage {
+                    (draft.tokens, draft.cost) = (Some(tokens), cost);
+                }
+                draft.give(out, self.talk);
+            }
+            "tool" => {
+                let id = message.call_id.or(message.id).map(|id| id.unescape().into_owned());
+                self.result(id.unwrap_or_default(), message.result(), line);
+            }
+            "function" => {
+                self.result(format!("function-{}", self.functions), message.result(), line);
+            }
+            "user" => self.user(out, &message, line),
+            "system" | "developer" => {}
+            "" => return Err("no message: it has no role".to_owned()),
+            other => return Err(format!("no message: its role is {other}")),
+        }
+        Ok(())
+    }
+
+    fn user(&mut self, out: &mut Out<'_>, message: &Message<'_>, line: Option<u64>) {
+        let (results, texts, media) = message.said();
+        self.results.give(out, self.talk);
+        if results.is_empty() {
+            let texts: Vec<_> = texts.iter().map(String::as_str).collect();
+            out.texts(self.talk, &texts, Said { media, line, ..Said::default() });
+            return;
+        }
+        self.results = Results { list: results, texts, media, line, ..Results::default() };
+        self.results.give(out, self.talk);
+    }
+
+    /// Takes a result; those of one turn are handed on together.
+    pub(crate) fn result(&mut self, id: String, result: ToolResult<'static>, line: Option<u64>) {
+        self.results.list.push((id, result));
+        self.results.line = self.results.line.or(line);
+    }
+
+    /// Hands on what waits.
+    pub(crate) fn flush(&mut self, out: &mut Out<'_>) {
+        self.results.give(out, self.talk);
+    }
+
+    pub(crate) fn end(mut self, out: &mut Out<'_>) {
+        self.flush(out);
+        out.end(self.talk);
+    }
+}
+
+/// Reads a file of arrays and of objects that hold one, as many as there are.
+pub(crate) fn read(input: &mut Input<'_>, out: &mut Out<'_>) {
+    while let Some(next) = input.peek() {
+        let line = input.line_number();
+        let read = match next {
+            b'[' => array(input, out),
+            b'{' => object(input, out, line),
+            _ => Err(Broken::Malformed),
+        };
+        if let Err(broken) = read {
+            out.broken(input, &broken);
+            input.pass_line();
+        }
+    }
+}
+
+/// Reads a file of a message a line.
+pub(crate) fn lines(input: &mut Input<'_>, out: &mut Out<'_>) {
+    let talk = out.begin(&Begin { line: Some(1), ..Begin::default() });
+    let mut conversation = Conversation::new(talk, None);
+    out.lines(input, &mut |out, text, line| conversation.message(out, text, Some(line)));
+    conversation.end(out);
+}
+
+/// One array of messages, or of objects that hold one.
+fn array(input: &mut Input<'_>, out: &mut Out<'_>) -> Result<(), Broken> {
+    let mut conversation = None;
+    let read = input.array(&mut |input| {
+        if input.peek() == Some(b'{') && starts_with_messages(input) {
+            let line = input.line_number();
+            return object(input, out, line);
+        }
+        let conversation = conversation.get_or_insert_with(|| {
+            let talk = out.begin(&Begin { line: Some(1), ..Begin::default() });
+            Conversation::new(talk, None)
+        });
+        message(input, out, conversation)
+    });
+    if let Some(conversation) = conversation {
+        conversation.end(out);
+    }
+    read
+}
+
+/// Whether the object that comes next holds messages.
+fn starts_with_messages(input: &mut Input<'_>) -> bool {
+    let ahead = input.ahead(64 << 10);
+    let objects = crate::kind::objects(ahead, 1);
+    objects.first().is_some_and(|object| object.has("messages"))
+}
+
+/// Takes the next value as a message.
+pub(crate) fn message(
+    input: &mut Input<'_>,
+    out: &mut Out<'_>,
+    conversation: &mut Conversation,
+) -> Result<(), Broken> {
+    let line = input.line_number();
+    match input.take()? {
+        None => out.unreadable(Some(line), "a message is longer than 64 MiB"),
+        Some(piece) => {
+            out.mended(&piece);
+            if let Err(reason) = conversation.message(out, &piece.text, Some(piece.line)) {
+                out.unreadable(Some(piece.line), reason);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One object: its messages may come before its id and model, and are not kept until then. Those
+/// that come behind are lost to a name, not to the count.
+fn object(input: &mut Input<'_>, out: &mut Out<'_>, line: u64) -> Result<(), Broken> {
+    let (mut id, mut model) = (None, None);
+    let mut conversation: Option<Conversation> = None;
+    let mut found = false;
+    // What stands behind the messages is looked for ahead, as far as that is in memory.
+    let ahead = crate::kind::objects(input.ahead(1 << 20), 1);
+    if let Some(first) = ahead.first() {
+        id = first.string("id");
+        model = first.string("model");
+    }
+    let read = input.object(&mut |input, key| {
+        match key {
+            "id" | "model" if input.peek() == Some(b'"') => {
+                let value = input.take()?.and_then(|piece| {
+                    crate::fields::string(&piece.text).map(|text| text.unescape().into_owned())
+                });
+                *(if key == "id" { &mut id } else { &mut model }) = value;
+            }
+            "messages" if input.peek() == Some(b'[') => {
+                found = true;
+                let begin = Begin { session: id.as_deref(), line: Some(line), ..Begin::default() };
+                let conversation = conversation
+                    .get_or_insert_with(|| Conversation::new(out.begin(&begin), model.clone()));
+                return input.array(&mut |input| message(input, out, conversation));
+            }
+            _ => {}
+        }
+        Ok(())
+    });
+    if let Some(conversation) = conversation {
+        conversation.end(out);
+    }
+    if read.is_ok() && !found {
+        out.unreadable(Some(line), "no `messages` in this object");
+    }
+    read
+}
+
+/// A call as text recordings have it: its only command.
+pub(crate) fn command(id: String, name: &str, command: &str) -> OwnCall {
+    let mut input = b"{\"command\":".to_vec();
+    softland_session::wire::json::write_str(&mut input, command);
+    input.push(b'}');
+    let input = String::from_utf8(input).unwrap_or_default();
+    OwnCall { id, name: name.to_owned(), input, server: false }
+}

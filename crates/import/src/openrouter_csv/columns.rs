@@ -1,0 +1,115 @@
+//! Which column is what, and the fields of a record.
+
+use std::borrow::Cow;
+
+use super::{Entry, entry};
+
+/// Columns that are read; without the first two there is nothing to read.
+const READ: &[&str] = &[
+    "tokens_prompt",
+    "tokens_completion",
+    "created_at",
+    "model_permaslug",
+    "cost_total",
+    "tokens_cached",
+    "cancelled",
+    "finish_reason_normalized",
+    "api_key_name",
+    "app_name",
+];
+const NEEDED: usize = 2;
+/// Columns by which such a file is known, beside those.
+const KNOWN: &[&str] =
+    &["generation_id", "provider_name", "tokens_reasoning", "finish_reason_raw", "variant"];
+
+/// Whether the first line names OpenRouter's columns.
+pub(crate) fn is_header(head: &[u8]) -> bool {
+    let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let Ok(line) = std::str::from_utf8(line) else { return false };
+    let names = fields(line.trim());
+    let known = |name: &&Cow<'_, str>| READ.contains(&name.trim()) || KNOWN.contains(&name.trim());
+    let tokens = names.iter().any(|name| name.trim().starts_with("tokens_"));
+    names.iter().filter(known).count() >= 3 && (tokens || line.contains("generation_id"))
+}
+
+/// Where columns are.
+#[derive(Debug)]
+pub(crate) struct Columns {
+    names: Vec<String>,
+}
+
+impl Columns {
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// Names the columns without which nothing can be read.
+    pub(crate) fn of(header: &str) -> Result<Self, String> {
+        let names = fields(header.trim()).iter().map(|name| name.trim().to_owned()).collect();
+        let columns = Self { names };
+        let needed = READ.iter().take(NEEDED);
+        let missing: Vec<_> = needed.filter(|name| columns.at(name).is_none()).copied().collect();
+        if missing.is_empty() { Ok(columns) } else { Err(named(&missing)) }
+    }
+
+    /// The columns that are not there, of those that are read.
+    pub(crate) fn missing(&self) -> Option<String> {
+        let missing: Vec<_> = READ.iter().filter(|name| self.at(name).is_none()).copied().collect();
+        (!missing.is_empty()).then(|| named(&missing))
+    }
+
+    pub(crate) fn at(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|found| found == name)
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Reads a record.
+    pub(crate) fn row(&self, text: &str) -> Result<Entry, String> {
+        entry(self, text)
+    }
+}
+
+fn named(missing: &[&str]) -> String {
+    format!("missing columns: {}", missing.join(", "))
+}
+
+/// The fields of a record; quotes are taken off.
+pub(crate) fn fields(text: &str) -> Vec<Cow<'_, str>> {
+    let mut list = Vec::new();
+    let mut rest = text;
+    loop {
+        let (field, after) = match rest.strip_prefix('"') {
+            Some(quoted) => quoted_field(quoted),
+            None => match rest.split_once(',') {
+                Some((field, after)) => (Cow::Borrowed(field), Some(after)),
+                None => (Cow::Borrowed(rest), None),
+            },
+        };
+        list.push(field);
+        match after {
+            Some(after) => rest = after,
+            None => return list,
+        }
+    }
+}
+
+/// A field behind its opening quote, and what comes behind its comma.
+fn quoted_field(text: &str) -> (Cow<'_, str>, Option<&str>) {
+    let mut from = 0;
+    let end = loop {
+        let Some(at) = text.get(from..).and_then(|rest| rest.find('"')) else { break text.len() };
+        let at = from + at;
+        if text.get(at + 1..).is_some_and(|rest| rest.starts_with('"')) {
+            from = at + 2;
+        } else {
+            break at;
+        }
+    };
+    let field = text.get(..end).unwrap_or_default();
+    let field =
+        if field.contains("\"\"") { field.replace("\"\"", "\"").into() } else { field.into() };
+    let after = text.get(end + 1..).unwrap_or_default();
+    (field, after.split_once(',').map(|(_, after)| after))
+}

@@ -1,0 +1,147 @@
+//! What the readers of all kinds give: conversations to the sink, and what could not be read.
+
+use softland_session::core::{User, UserText};
+
+use crate::input::{Broken, Input, Piece};
+use crate::step::{Begin, Sink, Talk, Turn, UserStep};
+
+/// Problems listed of one file: one that is none of ours has one in every line.
+const LISTED: usize = 100;
+
+pub(crate) struct Out<'s> {
+    sink: &'s mut dyn Sink,
+    /// Of each conversation: whether it is open, and whether somebody spoke before the model.
+    talks: Vec<State>,
+    pub(crate) unreadable: Vec<(Option<u64>, String)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Begun,
+    Asked,
+    Over,
+}
+
+impl<'s> Out<'s> {
+    pub(crate) fn new(sink: &'s mut dyn Sink) -> Self {
+        Self { sink, talks: Vec::new(), unreadable: Vec::new() }
+    }
+
+    pub(crate) fn begin(&mut self, begin: &Begin<'_>) -> Talk {
+        let talk = Talk(self.talks.len());
+        self.talks.push(State::Begun);
+        self.sink.begin(talk, begin);
+        talk
+    }
+
+    pub(crate) fn user(&mut self, talk: Talk, step: &UserStep<'_>) {
+        self.asked(talk);
+        self.sink.user(talk, step);
+    }
+
+    /// A user's message of texts.
+    pub(crate) fn texts(&mut self, talk: Talk, texts: &[&str], said: Said) {
+        let Said { machine, media, time, line } = said;
+        let texts = if machine { &[] } else { texts };
+        let texts = texts.iter().map(|text| UserText { text }).collect();
+        let user = User { results: Vec::new(), texts, media };
+        self.user(talk, &UserStep { user, machine, time, line });
+    }
+
+    pub(crate) fn turn(&mut self, talk: Talk, turn: &Turn<'_>) {
+        if self.talks.get(talk.0) == Some(&State::Begun) {
+            // Nobody is recorded to have asked: a run begins all the same.
+            let (time, line) = (turn.time, turn.line);
+            let step = UserStep { user: User::default(), machine: true, time, line };
+            self.user(talk, &step);
+        }
+        self.sink.turn(talk, turn);
+    }
+
+    fn asked(&mut self, talk: Talk) {
+        if let Some(state) = self.talks.get_mut(talk.0) {
+            *state = State::Asked;
+        }
+    }
+
+    /// Ends a conversation, once.
+    pub(crate) fn end(&mut self, talk: Talk) {
+        if let Some(state) = self.talks.get_mut(talk.0)
+            && *state != State::Over
+        {
+            *state = State::Over;
+            self.sink.end(talk);
+        }
+    }
+
+    /// Ends all that are open.
+    pub(crate) fn end_all(&mut self) {
+        for talk in 0..self.talks.len() {
+            self.end(Talk(talk));
+        }
+    }
+
+    pub(crate) fn unreadable(&mut self, line: Option<u64>, reason: impl Into<String>) {
+        if self.unreadable.len() < LISTED {
+            self.unreadable.push((line, reason.into()));
+        }
+    }
+
+    /// Lists a piece that had to be mended; it is read all the same.
+    pub(crate) fn mended(&mut self, piece: &Piece<'_>) {
+        if piece.is_mended() {
+            self.unreadable(
+                Some(piece.line),
+                "not UTF-8 throughout: read with U+FFFD in its place",
+            );
+        }
+    }
+
+    /// Lists what stopped a document.
+    pub(crate) fn broken(&mut self, input: &Input<'_>, broken: &Broken) {
+        if input.failed().is_some() {
+            return; // Whoever opened the file says so.
+        }
+        let reason = match broken {
+            Broken::Cut => "the JSON ends before it is over",
+            Broken::Malformed => "no JSON from here",
+        };
+        self.unreadable(Some(input.line_number()), reason);
+    }
+
+    /// Calls `each` with every line of JSON; what it returns is why a line cannot be read.
+    pub(crate) fn lines(
+        &mut self,
+        input: &mut Input<'_>,
+        each: &mut dyn FnMut(&mut Self, &str, u64) -> Result<(), String>,
+    ) {
+        loop {
+            match input.line() {
+                None => return,
+                Some(Err(line)) => self.unreadable(Some(line), "longer than 64 MiB"),
+                Some(Ok(piece)) if piece.text.trim().is_empty() => {}
+                Some(Ok(piece)) => {
+                    self.mended(&piece);
+                    let (line, whole) = (piece.line, piece.whole);
+                    if let Err(reason) = each(self, &piece.text, line) {
+                        let cut = !whole && reason.starts_with("invalid JSON");
+                        if cut && input.failed().is_some() {
+                            return;
+                        }
+                        let reason = if cut { "the last line is cut".to_owned() } else { reason };
+                        self.unreadable(Some(line), reason);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What is known of a user's message beside its texts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Said {
+    pub(crate) machine: bool,
+    pub(crate) media: bool,
+    pub(crate) time: Option<u64>,
+    pub(crate) line: Option<u64>,
+}

@@ -1,0 +1,261 @@
+//! Reading many files: several at a time, what belongs together joined afterwards.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use crate::claude_code::Ids;
+use crate::input::{Input, open};
+use crate::kind::{Form, LOOKED_AT, Table, tell};
+use crate::opencode::Known;
+use crate::out::Out;
+use crate::step::Sink;
+use crate::walk::{Found, files};
+use crate::{Options, Progress, Read, Source, Unreadable};
+use crate::{
+    claude_code, codex, copilot_cli, gemini_cli, messages, mini_swe, openrouter_csv, softland,
+    swe_agent,
+};
+
+/// Reads what paths lead to.
+pub(crate) fn read<S: Sink>(
+    paths: &[PathBuf],
+    options: &Options,
+    sink: &(impl Fn(&Path) -> S + Sync),
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Read<S> {
+    let (found, unreadable) = files(paths);
+    let total = found.iter().map(|file| file.bytes).sum();
+    let done = AtomicU64::new(0);
+    let tell = || progress(Progress { done: done.load(Ordering::Relaxed).min(total), total });
+    tell();
+    let next = AtomicUsize::new(0);
+    let slots: Vec<Mutex<Option<File<S>>>> = found.iter().map(|_| Mutex::new(None)).collect();
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let (Some(file), Some(slot)) = (found.get(at), slots.get(at)) else { return };
+            let read = one(file, sink, &done, &tell, &Ids::default());
+            if let Ok(mut slot) = slot.lock() {
+                *slot = Some(read);
+            }
+        }
+    };
+    let threads = options.threads.clamp(1, found.len().max(1));
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let read = slots.into_iter().map(|slot| slot.into_inner().ok().flatten().unwrap_or_default());
+    let mut read: Vec<File<S>> = read.collect();
+    once(&found, &mut read, sink);
+    join(&found, &mut read, sink);
+    done.store(total, Ordering::Relaxed);
+    tell();
+    collect(found, read, unreadable)
+}
+
+/// What came of a file.
+struct File<S> {
+    form: Option<Form>,
+    sink: Option<S>,
+    ids: Option<Ids>,
+    unreadable: Vec<(Option<u64>, String)>,
+}
+
+impl<S> Default for File<S> {
+    fn default() -> Self {
+        Self { form: None, sink: None, ids: None, unreadable: Vec::new() }
+    }
+}
+
+/// Reads one file; `known` is what earlier files hold of a session that this one may hold too.
+fn one<S: Sink>(
+    file: &Found,
+    sink: &impl Fn(&Path) -> S,
+    done: &AtomicU64,
+    tell_progress: &(dyn Fn() + Sync),
+    known: &Ids,
+) -> File<S> {
+    let mut read = File::default();
+    let (inner, compressed) = match open(&file.path, done, tell_progress) {
+        Ok(opened) => opened,
+        Err(error) => {
+            read.unreadable.push((None, error.to_string()));
+            return read;
+        }
+    };
+    let mut input = Input::new(inner);
+    input.skip_mark();
+    let form = match tell(input.ahead(LOOKED_AT)) {
+        Ok(form) => form,
+        Err(reason) => {
+            let reason = input.failed().map_or_else(|| reason.to_owned(), damaged);
+            read.unreadable.push((None, reason));
+            return read;
+        }
+    };
+    read.form = Some(form);
+    if matches!(form, Form::OpenCode(_)) {
+        return read;
+    }
+    let mut taker = sink(&file.path);
+    let mut out = Out::new(&mut taker);
+    let plain = (!compressed).then_some(file.path.as_path());
+    match form {
+        Form::ClaudeCode => read.ids = Some(claude_code::read(&mut input, &mut out, known)),
+        Form::Codex => codex::read(&mut input, &mut out),
+        Form::Csv => openrouter_csv::read(&mut input, &mut out, plain),
+        Form::Messages => messages::read(&mut input, &mut out),
+        Form::MessageLines => messages::lines(&mut input, &mut out),
+        Form::GeminiCli => gemini_cli::read(&mut input, &mut out),
+        Form::CopilotCli => copilot_cli::read(&mut input, &mut out),
+        Form::MiniSwe => mini_swe::read(&mut input, &mut out),
+        Form::SweAgent => swe_agent::read(&mut input, &mut out),
+        Form::Events => softland::read(&mut input, &mut out),
+        Form::Ledger => match plain {
+            Some(path) => softland::ledger(path, &mut out),
+            None => out.unreadable(None, "a compressed ledger: to be unpacked first"),
+        },
+        Form::OpenCode(_) => {}
+    }
+    finish(&input, &mut out);
+    read.unreadable = out.unreadable;
+    read.sink = Some(taker);
+    read
+}
+
+/// Ends what is open, and says if the file could not be read to its end.
+fn finish(input: &Input<'_>, out: &mut Out<'_>) {
+    out.end_all();
+    if let Some(reason) = input.failed() {
+        out.unreadable(Some(input.line_number()), damaged(reason));
+    }
+}
+
+fn damaged(reason: &str) -> String {
+    format!("damaged or cut: {reason}")
+}
+
+/// Sessions of Claude Code repeat what they were resumed or forked from, and what their sub-agents
+/// say stands in files of their own: each is counted where it comes first.
+fn once<S: Sink>(found: &[Found], read: &mut [File<S>], sink: &impl Fn(&Path) -> S) {
+    let agent = |file: &File<S>| file.ids.as_ref().map(|ids| !ids.agent);
+    let mut order: Vec<usize> = (0..read.len()).collect();
+    order.retain(|at| read.get(*at).is_some_and(|file| file.ids.is_some()));
+    order.sort_by_key(|at| read.get(*at).and_then(agent));
+    if order.len() < 2 {
+        return;
+    }
+    let mut known = Ids::default();
+    for at in order {
+        let (Some(file), Some(slot)) = (found.get(at), read.get_mut(at)) else { continue };
+        let Some(ids) = slot.ids.take() else { continue };
+        let again =
+            !known.messages.is_disjoint(&ids.messages) || !known.lines.is_disjoint(&ids.lines);
+        if again {
+            *slot = one(file, sink, &AtomicU64::new(0), &|| {}, &known);
+        }
+        known.messages.extend(ids.messages);
+        known.lines.extend(ids.lines);
+    }
+}
+
+/// Joins the tables of opencode in each folder.
+fn join<S: Sink>(found: &[Found], read: &mut [File<S>], sink: &impl Fn(&Path) -> S) {
+    let mut folders: BTreeMap<&Path, Vec<(usize, Table)>> = BTreeMap::new();
+    for (at, (file, slot)) in found.iter().zip(read.iter()).enumerate() {
+        if let Some(Form::OpenCode(table)) = slot.form {
+            let folder = file.path.parent().unwrap_or(Path::new(""));
+            folders.entry(folder).or_default().push((at, table));
+        }
+    }
+    for tables in folders.into_values() {
+        joined(found, read, sink, &tables);
+    }
+}
+
+fn joined<S: Sink>(
+    found: &[Found],
+    read: &mut [File<S>],
+    sink: &impl Fn(&Path) -> S,
+    tables: &[(usize, Table)],
+) {
+    let of = |wanted: Table| tables.iter().find(|(_, table)| *table == wanted).map(|(at, _)| *at);
+    let (messages, parts) = (of(Table::Messages), of(Table::Parts));
+    let mut known = Known::default();
+    for (at, table) in [(of(Table::Sessions), Table::Sessions), (messages, Table::Messages)] {
+        let Some(at) = at else { continue };
+        with(found, read, at, None::<&mut S>, &mut |input, out| match table {
+            Table::Sessions => known.sessions(input, out),
+            Table::Messages | Table::Parts | Table::Other => known.messages(input, out),
+        });
+    }
+    let Some(holder) = parts.or(messages) else { return };
+    if known.is_empty() {
+        if let Some(slot) = read.get_mut(holder) {
+            slot.unreadable.push((None, "no messages of opencode beside it".to_owned()));
+        }
+        return;
+    }
+    let Some(file) = found.get(holder) else { return };
+    let mut taker = sink(&file.path);
+    with(found, read, holder, Some(&mut taker), &mut |input, out| {
+        known.parts(parts.map(|_| input), out);
+    });
+    if let Some(slot) = read.get_mut(holder) {
+        slot.sink = Some(taker);
+    }
+}
+
+/// Opens a table again and has it read.
+fn with<S: Sink>(
+    found: &[Found],
+    read: &mut [File<S>],
+    at: usize,
+    sink: Option<&mut S>,
+    take: &mut dyn FnMut(&mut Input<'_>, &mut Out<'_>),
+) {
+    let (Some(file), Some(slot)) = (found.get(at), read.get_mut(at)) else { return };
+    let (count, tell) = (AtomicU64::new(0), || {});
+    match open(&file.path, &count, &tell) {
+        Err(error) => slot.unreadable.push((None, error.to_string())),
+        Ok((inner, _)) => {
+            let mut input = Input::new(inner);
+            input.skip_mark();
+            let mut nobody = Nobody;
+            let mut out = match sink {
+                Some(sink) => Out::new(sink),
+                None => Out::new(&mut nobody),
+            };
+            take(&mut input, &mut out);
+            finish(&input, &mut out);
+            slot.unreadable.extend(out.unreadable);
+        }
+    }
+}
+
+/// Takes nothing.
+struct Nobody;
+
+impl Sink for Nobody {
+    fn begin(&mut self, _: crate::Talk, _: &crate::Begin<'_>) {}
+    fn user(&mut self, _: crate::Talk, _: &crate::UserStep<'_>) {}
+    fn turn(&mut self, _: crate::Talk, _: &crate::Turn<'_>) {}
+    fn end(&mut self, _: crate::Talk) {}
+}
+
+fn collect<S>(found: Vec<Found>, read: Vec<File<S>>, mut unreadable: Vec<Unreadable>) -> Read<S> {
+    let mut sources = Vec::with_capacity(found.len());
+    for (Found { path, bytes }, file) in found.into_iter().zip(read) {
+        for (line, reason) in file.unreadable {
+            unreadable.push(Unreadable { path: path.clone(), line, reason });
+        }
+        let kind = file.form.map(Form::kind);
+        sources.push(Source { path, kind, bytes, sink: file.sink });
+    }
+    Read { sources, unreadable }
+}

@@ -1,0 +1,212 @@
+//! softland's own event lines and ledgers: events of many runs, one among the other.
+
+mod ledger;
+
+use std::collections::BTreeMap;
+
+use softland_session::ResultRead;
+use softland_session::core::{Digest, NanoUsd, ToolResult};
+use softland_session::wire::Tokens;
+
+use crate::draft::{Draft, Results, time};
+use crate::fields::{Fields, string};
+use crate::input::Input;
+use crate::out::Out;
+use crate::step::{Begin, Talk};
+pub(crate) use ledger::read as ledger;
+
+/// Reads event lines.
+pub(crate) fn read(input: &mut Input<'_>, out: &mut Out<'_>) {
+    let mut runs: BTreeMap<String, Run> = BTreeMap::new();
+    out.lines(input, &mut |out, text, line| {
+        let fields = Fields::of(text)?;
+        let name = fields.owned("run").ok_or("an event of no run")?;
+        let event = fields.text("event").ok_or("a line without `event`")?;
+        let at = fields.text("ts").and_then(|at| time(&at));
+        let turn = fields.uint("turn").unwrap_or(0);
+        let run = runs.entry(name.clone()).or_default();
+        run.event(out, &name, &Event { event: &event, turn, at, line: Some(line) }, &fields);
+        if matches!(&*event, "done" | "error") {
+            run.end(out);
+            runs.remove(&name);
+        }
+        Ok(())
+    });
+    for run in runs.values_mut() {
+        run.end(out);
+    }
+}
+
+/// What stands before an event's own fields.
+struct Event<'a> {
+    event: &'a str,
+    turn: u64,
+    at: Option<u64>,
+    line: Option<u64>,
+}
+
+/// A run whose events are read.
+#[derive(Default)]
+struct Run {
+    talk: Option<Talk>,
+    model: Option<String>,
+    /// The turn that is being read, and its number.
+    draft: Option<(u64, Draft)>,
+    /// Calls whose arguments are not complete yet: `tool_start` comes before `tool_execute`.
+    started: Vec<(String, String, String)>,
+    results: Results,
+    /// Whether anything that was said is recorded: else a turn is not silent, only not told.
+    told: bool,
+}
+
+impl Run {
+    fn event(&mut self, out: &mut Out<'_>, run: &str, event: &Event<'_>, fields: &Fields<'_>) {
+        if event.event == "run_start" {
+            self.model = fields.owned("model");
+            let session = fields.text("session");
+            let agent = fields.text("agent");
+            self.talk(out, run, session.as_deref(), agent.as_deref(), event.line);
+            return;
+        }
+        let talk = self.talk(out, run, None, None, event.line);
+        match event.event {
+            "turn_start" => {
+                self.turn_over(out, talk);
+                self.turn(out, talk, event);
+            }
+            "text_delta" => {
+                self.told = true;
+                let text = fields.str("text");
+                let draft = self.turn(out, talk, event);
+                match text {
+                    Some(text) => draft.text(text),
+                    None => draft.gives |= fields.uint("text_bytes").unwrap_or(0) > 0,
+                }
+            }
+            "thinking_delta" => self.turn(out, talk, event).hidden(fields.str("text")),
+            "tool_start" => {
+                self.told = true;
+                let id = fields.owned("id").unwrap_or_default();
+                let name = fields.owned("name").unwrap_or_default();
+                self.turn(out, talk, event);
+                self.started.push((id, name, String::new()));
+            }
+            "tool_input_delta" => {
+                let id = fields.text("id").unwrap_or_default();
+                let piece = fields.text("partial_json").unwrap_or_default();
+                if let Some((_, _, input)) = self.started.iter_mut().rfind(|call| call.0 == id) {
+                    input.push_str(&piece);
+                }
+            }
+            "tool_execute" => self.execute(out, talk, event, fields),
+            "tool_result" => self.result(event, fields),
+            "usage" => self.usage(out, talk, event, fields),
+            _ => {}
+        }
+    }
+
+    fn talk(
+        &mut self,
+        out: &mut Out<'_>,
+        run: &str,
+        session: Option<&str>,
+        agent: Option<&str>,
+        line: Option<u64>,
+    ) -> Talk {
+        let begin = Begin {
+            session: session.or(Some(run)),
+            run: Some(run),
+            agent,
+            line,
+            ..Begin::default()
+        };
+        *self.talk.get_or_insert_with(|| out.begin(&begin))
+    }
+
+    /// The turn of an event; one with another number begins the next.
+    fn turn(&mut self, out: &mut Out<'_>, talk: Talk, event: &Event<'_>) -> &mut Draft {
+        if self.draft.as_ref().is_some_and(|(number, _)| *number != event.turn) {
+            self.turn_over(out, talk);
+        }
+        let model = &self.model;
+        let fresh = || {
+            let (model, time, line) = (model.clone(), event.at, event.line);
+            (event.turn, Draft { model, time, line, ..Draft::default() })
+        };
+        &mut self.draft.get_or_insert_with(fresh).1
+    }
+
+    fn execute(&mut self, out: &mut Out<'_>, talk: Talk, event: &Event<'_>, fields: &Fields<'_>) {
+        self.told = true;
+        let id = fields.owned("id").unwrap_or_default();
+        let name = fields.owned("name").unwrap_or_default();
+        let input = match fields.raw("input") {
+            Some(raw) => string(raw).map_or(raw.into(), |text| text.unescape()).into_owned(),
+            // Not kept: its digest tells one call from another.
+            None => fields
+                .raw("input_digest")
+                .map_or("{}".to_owned(), |digest| format!("{{\"digest\":{digest}}}")),
+        };
+        self.started.retain(|call| call.0 != id);
+        self.turn(out, talk, event).call(id, name, input, false);
+    }
+
+    fn result(&mut self, event: &Event<'_>, fields: &Fields<'_>) {
+        let id = fields.owned("id").unwrap_or_default();
+        let mut read = ResultRead::default();
+        match fields.str("content") {
+            Some(text) => read.text(text),
+            None => read.media(),
+        }
+        let mut facts = read.facts();
+        if let Some(digest) = fields.text("content_digest") {
+            facts = ToolResult {
+                digest: Digest::of(digest.as_bytes()),
+                chars: fields.uint("content_bytes").unwrap_or(0),
+                ..facts
+            };
+        }
+        let failed = facts.failed || fields.raw("ok") == Some("false");
+        self.results.list.push((id, ToolResult { failed, ..facts }));
+        self.results.time = self.results.time.or(event.at);
+        self.results.line = self.results.line.or(event.line);
+    }
+
+    /// What a request used; a turn may take several.
+    fn usage(&mut self, out: &mut Out<'_>, talk: Talk, event: &Event<'_>, fields: &Fields<'_>) {
+        let count = |key| fields.uint(key).unwrap_or(0);
+        let tokens = Tokens {
+            input: count("input"),
+            output: count("output"),
+            cache_read: count("cache_read"),
+            cache_write_5m: count("cache_write"),
+            cache_write_1h: 0,
+        };
+        let cost = fields.raw("cost_usd").and_then(|raw| raw.parse::<f64>().ok());
+        let cost = cost.and_then(NanoUsd::from_dollars);
+        let model = fields.owned("model");
+        let draft = self.turn(out, talk, event);
+        let first = draft.tokens.is_none();
+        draft.tokens = Some(draft.tokens.unwrap_or_default().plus(tokens));
+        draft.cost = if first { cost } else { draft.cost.zip(cost).map(|(a, b)| a + b) };
+        draft.model = model.or(draft.model.take());
+    }
+
+    fn turn_over(&mut self, out: &mut Out<'_>, talk: Talk) {
+        let Some((_, mut draft)) = self.draft.take() else { return };
+        for (id, name, input) in std::mem::take(&mut self.started) {
+            let input = if input.is_empty() { "{}".to_owned() } else { input };
+            draft.call(id, name, input, false);
+        }
+        draft.gives |= !self.told;
+        draft.give(out, talk);
+        self.results.give(out, talk);
+    }
+
+    fn end(&mut self, out: &mut Out<'_>) {
+        if let Some(talk) = self.talk {
+            self.turn_over(out, talk);
+            out.end(talk);
+        }
+    }
+}

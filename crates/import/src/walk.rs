@@ -1,0 +1,75 @@
+//! Which files paths lead to.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use crate::Unreadable;
+
+/// A file to be looked at.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: u64,
+}
+
+/// The files that paths lead to, names sorted within folders; a folder is walked once, by whatever
+/// links it is reached.
+pub(crate) fn files(paths: &[PathBuf]) -> (Vec<Found>, Vec<Unreadable>) {
+    let mut walk = Walk::default();
+    for path in paths {
+        walk.path(path);
+    }
+    (walk.found, walk.unreadable)
+}
+
+#[derive(Default)]
+struct Walk {
+    seen: HashSet<PathBuf>,
+    found: Vec<Found>,
+    unreadable: Vec<Unreadable>,
+}
+
+impl Walk {
+    fn path(&mut self, from: &Path) {
+        // Not by recursion: folders may be nested deeper than a stack holds.
+        let mut waiting = vec![from.to_owned()];
+        while let Some(path) = waiting.pop() {
+            match self.look(&path) {
+                Ok(inside) => waiting.extend(inside),
+                Err(error) => {
+                    let reason = error.to_string();
+                    self.unreadable.push(Unreadable { path, line: None, reason });
+                }
+            }
+        }
+    }
+
+    fn look(&mut self, path: &Path) -> std::io::Result<Vec<PathBuf>> {
+        let metadata = std::fs::metadata(path)?;
+        if !self.seen.insert(std::fs::canonicalize(path)?) {
+            return Ok(Vec::new());
+        }
+        if metadata.is_dir() {
+            let mut inside = Vec::new();
+            for entry in std::fs::read_dir(path)? {
+                inside.push(entry?.path());
+            }
+            inside.sort_unstable_by(|a, b| b.cmp(a));
+            return Ok(inside);
+        }
+        if !metadata.is_file() {
+            return Err(std::io::Error::other("no regular file"));
+        }
+        if !is_beside_a_database(path) {
+            self.found.push(Found { path: path.to_owned(), bytes: metadata.len() });
+        }
+        Ok(Vec::new())
+    }
+}
+
+/// SQLite's own files beside a database say nothing by themselves.
+fn is_beside_a_database(path: &Path) -> bool {
+    let name = path.as_os_str().to_string_lossy();
+    let of = name.strip_suffix("-wal").or_else(|| name.strip_suffix("-shm"));
+    of.is_some_and(|database| Path::new(database).is_file())
+}

@@ -1,0 +1,118 @@
+//! What a protocol's texts come to in the core's words: of results whether they failed, still run or
+//! were cleared, of turns what is to be seen. One reading for live requests and for recordings.
+
+use softland_core::{Digest, Text, ToolResult, identity, lines, tables};
+use softland_wire::json::Str;
+
+/// Bytes of a result's text that are looked at for exit codes, at each end.
+const EDGE: usize = 400;
+/// Bytes at the beginning of a result that hold a client's marker for what it has cleared.
+const MARKER: usize = 160;
+
+/// A tool result's content, part by part, in the core's words.
+#[derive(Clone, Debug, Default)]
+pub struct ResultRead {
+    digest: Option<Digest>,
+    chars: u64,
+    failed: bool,
+    unfinished: bool,
+    cleared: bool,
+    lined: bool,
+}
+
+impl ResultRead {
+    /// What the rules need of it; the call's id is filled in by the caller.
+    #[must_use]
+    pub fn facts(&self) -> ToolResult<'static> {
+        ToolResult {
+            id: "",
+            digest: self.digest.unwrap_or(Digest::EMPTY),
+            chars: self.chars,
+            failed: self.failed,
+            unfinished: self.unfinished,
+            cleared: self.cleared,
+            lined: self.lined,
+        }
+    }
+
+    /// Takes an image or a document: that it is one is its identity, its bytes are not read.
+    pub fn media(&mut self) {
+        let media = Digest::of(b"media");
+        self.digest = Some(self.digest.map_or(media, |before| before.then(media)));
+    }
+
+    /// Takes a text.
+    pub fn text(&mut self, text: Str<'_>) {
+        let digest = if identity::looks_like_json(text.raw()) {
+            let (digest, failed) = json_result(&text.unescape());
+            self.failed |= failed;
+            digest
+        } else {
+            self.failed |= edges_failed(text);
+            Digest::of(text.raw().as_bytes())
+        };
+        self.digest = Some(self.digest.map_or(digest, |before| before.then(digest)));
+        self.chars += text.chars() as u64;
+        self.cleared = tables::may_be_cleared(text.raw()) && tables::is_cleared(&text.head(MARKER));
+        // Who waits is told so in few words.
+        self.unfinished |= text.raw().len() <= 2 * EDGE
+            && tables::may_be_unfinished(text.raw())
+            && tables::is_unfinished(&text.head(EDGE));
+        self.lined = lines::may_end_in_line(text.raw())
+            && lines::ends_in_line(&text.tail(lines::LINE_BYTES));
+    }
+}
+
+/// The digest of a result that looks like JSON, and whether it says that it failed.
+fn json_result(text: &str) -> (Digest, bool) {
+    let (mut error, mut flagged) = (false, false);
+    let mut seen = |key: &str, value: &str| match key {
+        "error" => error = !matches!(identity::unquoted(value), "null" | "" | "false"),
+        "isError" => flagged = identity::unquoted(value) == "true",
+        _ => {}
+    };
+    let digest = identity::of_text_with(text, &tables::is_volatile_field, &mut seen);
+    (digest, error || flagged)
+}
+
+/// Whether the first or the last lines of a text say that a command failed.
+fn edges_failed(text: Str<'_>) -> bool {
+    let raw = text.raw();
+    if raw.len() <= 2 * EDGE {
+        return tables::exit_failed(&text.unescape()).unwrap_or(false);
+    }
+    // Most results say nothing of an exit: they are not read any further.
+    let head = raw.get(..raw.floor_char_boundary(EDGE)).unwrap_or(raw);
+    let tail = raw.get(raw.ceil_char_boundary(raw.len() - EDGE)..).unwrap_or(raw);
+    if !tables::may_tell_exit(head) && !tables::may_tell_exit(tail) {
+        return false;
+    }
+    let edges = [&text.head(EDGE), "\n…\n", &text.tail(EDGE)].concat();
+    tables::exit_failed(&edges).unwrap_or(false)
+}
+
+/// Text facts of several blocks, without unescaping more than the rules look at.
+#[derive(Clone, Debug, Default)]
+pub struct TextRead {
+    digest: Option<Digest>,
+    seen: String,
+}
+
+impl TextRead {
+    /// Takes a block's text.
+    pub fn add(&mut self, text: Str<'_>) {
+        let digest = Digest::of(text.raw().as_bytes());
+        self.digest = Some(self.digest.map_or(digest, |before| before.then(digest)));
+        let room = (Text::ENOUGH as usize).saturating_sub(self.seen.trim().len());
+        if room > 0 {
+            self.seen.extend(text.iter().skip_while(|c| c.is_whitespace()).take(room));
+        }
+    }
+
+    /// What the texts come to.
+    #[must_use]
+    pub fn finish(self) -> Text {
+        let seen = Text::of(&self.seen);
+        Text { digest: self.digest.filter(|_| !seen.is_blank()), ..seen }
+    }
+}
