@@ -197,11 +197,11 @@ impl<'s> Conversation<'s> {
         self.spoke = true;
         let settings = self.settings;
         let cost = self.prices.cost(turn, &settings.prices);
-        let facts = self.facts(turn);
+        let facts = self.facts(turn, cost);
         let Some(run) = &mut self.run else { return };
         let number = run.turns() + 1;
         self.judge.request(number, Some(&facts).filter(|_| self.judge.needs_facts()));
-        run.needs(&facts, cost.is_some(), settings.policy.reserve_tokens);
+        run.needs(&facts, cost.is_some(), self.limits.reserve_tokens);
         run.clock.tick(turn.time);
         let of_row = turn.row.map(finished_of);
         let finished = of_row.as_ref().unwrap_or(&turn.finished);
@@ -218,21 +218,21 @@ impl<'s> Conversation<'s> {
     }
 
     /// What holds when the request of this turn is sent.
-    fn facts(&mut self, turn: &Turn<'_>) -> Facts {
+    fn facts(&mut self, turn: &Turn<'_>, cost: Option<NanoUsd>) -> Facts {
         let Some(run) = &self.run else { return Facts::default() };
         let recorded = turn.usage.tokens.input_total();
         let next_input = if recorded > 0 { recorded } else { self.before };
-        let (tokens, cost) = run.used();
+        let (tokens, spent) = run.used();
         let facts = Facts {
             tokens,
-            cost,
+            cost: spent,
             session_cost: self.spent,
             elapsed: run.clock.elapsed(),
             next_input,
             ..Facts::default()
         };
         let price = self.prices.dearest(turn.model, &self.settings.prices, next_input);
-        with_price(facts, price)
+        with_price(facts, price, cost)
     }
 
     /// Ends the run that is open.

@@ -75,6 +75,7 @@ impl Current {
 
     /// Notes what limit of money this request would have needed.
     pub(crate) fn needs(&mut self, facts: &Facts, priced: bool, reserve_tokens: u64) {
+        // Under a limit of money, a gateway refuses models that it knows no price of.
         self.unknown_need |= !priced || facts.output_pico == 0;
         let least = needed(facts, reserve_tokens);
         self.needed = Some(self.needed.map_or(least, |needed| needed.max(least)));

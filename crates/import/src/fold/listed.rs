@@ -101,7 +101,8 @@ impl Seen {
         policy: &Policy,
     ) -> Option<u64> {
         self.truncations(turn, class);
-        self.sayings(turn, class, text, policy);
+        // What is trivial is not a repeat once more.
+        self.sayings(turn, class, text.filter(|_| !looks_trivial), policy);
         self.waits = false;
         match class {
             Class::Empty if self.answered => None,

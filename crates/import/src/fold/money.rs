@@ -91,9 +91,13 @@ impl Clock {
     }
 }
 
-/// What the next request with so much input would be billed at most.
-pub(crate) fn with_price(facts: Facts, price: Option<Price>) -> Facts {
-    let Some(price) = price else { return facts };
+/// What the next request with so much input would be billed at most. Where no price is known, it is
+/// what the request is recorded to have cost.
+pub(crate) fn with_price(facts: Facts, price: Option<Price>, cost: Option<NanoUsd>) -> Facts {
+    let Some(price) = price else {
+        let cost = cost.unwrap_or_default();
+        return Facts { next_input_cost: cost, reserve_input_cost: cost, ..facts };
+    };
     Facts {
         next_input_cost: NanoUsd::of_tokens(facts.next_input, price.dearest_input(false)),
         reserve_input_cost: NanoUsd::of_tokens(facts.next_input, price.input),
