@@ -1,12 +1,13 @@
 //! All that is printed. What events look like is a pure function ([`Tree`], [`summary()`]) of the
 //! events, a width and a few settings; [`Writer`] carries it to the two streams.
 //!
-//! It moves no cursor, but for a progress bar on a terminal: what was printed stays, on terminals
-//! and in logs alike.
+//! What was printed stays, on terminals and in logs alike; below it a terminal has a line that says
+//! what is waited for ([`status`]), or how far a long reading has come ([`progress`]).
 
 mod markdown;
 mod pieces;
 mod progress;
+pub(crate) mod status;
 mod summary;
 mod text;
 mod tree;

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::args::{Format, RunArgs};
 use crate::failure::{Failure, status};
 use crate::place::Places;
-use crate::render::{Kept as Shown, Lost, Show, Tree, Writer, summary};
+use crate::render::{Kept as Shown, Lost, Show, Tree, Writer, status as status_line, summary};
 use crate::settings::Settings;
 use crate::signals::Signals;
 
@@ -55,6 +55,8 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         .enable_all()
         .build()
         .map_err(system)?;
+    // On a terminal events are shown as text, or not at all.
+    let _status = (args.format == Format::Text).then(|| writer.status());
     let listener = Listener::new(&args, writer, kept.shown());
     let ended = drive(&runtime, settings, kept, listener);
     // Tools that are still at work do not hold the end up.
@@ -195,6 +197,7 @@ impl Listener {
                 if !is_delta(&event.kind) {
                     view.resize(writer.width());
                 }
+                status_line::hear(event);
                 // What was shown before says what stands where now.
                 let pieces = view.event(event);
                 if !event.replayed {

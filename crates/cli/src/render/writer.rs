@@ -4,9 +4,11 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use softland_agent::Event;
+use terminal_size::{Height, Width};
 
 use super::pieces::{Piece, Style, To};
 use super::progress::Bar;
+use super::status::{self, Status};
 use super::text::harmless;
 use crate::failure::Failure;
 
@@ -79,6 +81,15 @@ impl Writer {
         self.lost
     }
 
+    /// Shows what is waited for, where standard error is a terminal that a person looks at.
+    pub(crate) fn status(&self) -> Option<Status> {
+        let env = |name: &str| std::env::var(name).ok();
+        wants_status(self.stderr_is_terminal, &env).then(|| {
+            let remote = env("SSH_CONNECTION").or_else(|| env("SSH_TTY")).is_some();
+            Status::begin(remote, || columns(terminal_size::terminal_size_of(io::stderr())))
+        })
+    }
+
     /// Columns of the terminal, now.
     pub(crate) fn width(&self) -> usize {
         let size = if self.stderr_is_terminal {
@@ -88,10 +99,7 @@ impl Writer {
         } else {
             return NO_TERMINAL;
         };
-        match size {
-            Some((terminal_size::Width(columns), _)) if columns > 0 => usize::from(columns),
-            _ => SILENT_TERMINAL,
-        }
+        columns(size)
     }
 
     /// Writes pieces in order, each to its stream.
@@ -158,8 +166,12 @@ impl Writer {
         if self.lost != Lost::Nothing {
             return;
         }
+        // Nobody who waits for another reader of standard output holds up the notes.
+        let room = self.stdout_is_terminal.then(|| status::make_room(bytes));
         let mut out = io::stdout().lock();
-        if let Err(error) = out.write_all(bytes).and_then(|()| out.flush()) {
+        let written = out.write_all(bytes).and_then(|()| out.flush());
+        drop(room);
+        if let Err(error) = written {
             // A reader that has gone is nothing to talk about.
             if error.kind() == io::ErrorKind::BrokenPipe {
                 self.lost = Lost::Closed;
@@ -172,8 +184,16 @@ impl Writer {
 
     fn stderr(&self, pieces: &[Piece]) {
         let text = styled(pieces, self.colour);
+        let _room = self.stderr_is_terminal.then(|| status::make_room(text.as_bytes()));
         // Where standard error is gone, there is nobody left to tell.
         let _ = io::stderr().lock().write_all(text.as_bytes());
+    }
+}
+
+fn columns(size: Option<(Width, Height)>) -> usize {
+    match size {
+        Some((Width(columns), _)) if columns > 0 => usize::from(columns),
+        _ => SILENT_TERMINAL,
     }
 }
 
@@ -204,6 +224,12 @@ fn wants_colour(is_terminal: bool, env: &dyn Fn(&str) -> Option<String>) -> bool
         return true;
     }
     is_terminal && !set("CI") && env("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Drawing needs a terminal that moves its cursor and a person who looks at it.
+fn wants_status(is_terminal: bool, env: &dyn Fn(&str) -> Option<String>) -> bool {
+    let in_ci = env("CI").is_some_and(|value| !value.is_empty());
+    is_terminal && !in_ci && env("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
 #[cfg(test)]
