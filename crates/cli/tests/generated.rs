@@ -1,7 +1,6 @@
 //! `softland completions` and `softland man`.
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
-#![expect(clippy::print_stdout, reason = "says what is skipped")]
 
 mod support;
 
