@@ -12,6 +12,10 @@ mod faults;
 #[cfg(unix)]
 #[path = "journal/kill.rs"]
 mod kill;
+#[path = "journal/replay.rs"]
+mod replay;
+#[path = "journal/scenarios.rs"]
+mod scenarios;
 #[path = "journal/tree.rs"]
 mod tree;
 #[cfg(unix)]
@@ -19,7 +23,3 @@ mod tree;
 mod tree_kill;
 #[path = "journal/tree_replay.rs"]
 mod tree_replay;
-#[path = "journal/replay.rs"]
-mod replay;
-#[path = "journal/scenarios.rs"]
-mod scenarios;

@@ -31,7 +31,7 @@ pub struct UserText<'a> {
 pub struct ToolResult<'a> {
     /// The id of the call it answers.
     pub id: &'a str,
-    /// Digest of its content, volatile members left out ([`crate::identity`]).
+    /// Digest of its content, volatile members and lines left out ([`crate::identity`]).
     pub digest: Digest,
     /// Characters of its text.
     pub chars: u64,

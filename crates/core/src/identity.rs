@@ -91,6 +91,34 @@ pub fn of_members<'n>(object: &str, names: impl Iterator<Item = &'n str>) -> Dig
     })
 }
 
+/// The digest of a plain text without the lines that `volatile` names within so many bytes of its
+/// ends; nothing where there are none, or nothing else: then the whole text is what it says.
+#[must_use]
+pub fn of_lines(text: &str, edge: usize, volatile: &dyn Fn(&str) -> bool) -> Option<Digest> {
+    let (mut at, mut left_out, mut kept) = (0, false, Digest::of(b"lines"));
+    // Lines that are kept are taken together, as one piece.
+    let (mut piece, mut says) = (0, false);
+    while at < text.len() {
+        if at > edge && at + edge < text.len() {
+            let next = text.ceil_char_boundary(text.len() - edge);
+            says = true;
+            at = text.get(next..)?.find('\n').map_or(text.len(), |end| next + end + 1);
+            continue;
+        }
+        let end = text.get(at..)?.find('\n').map_or(text.len(), |end| at + end + 1);
+        let line = text.get(at..end)?;
+        if volatile(line) {
+            kept = kept.then(Digest::of(text.get(piece..at)?.as_bytes()));
+            (piece, left_out) = (end, true);
+        } else {
+            says |= !line.trim().is_empty();
+        }
+        at = end;
+    }
+    let rest = Digest::of(text.get(piece..)?.as_bytes());
+    (left_out && says).then(|| kept.then(rest))
+}
+
 struct Walk<'a> {
     text: &'a str,
     at: usize,
@@ -263,6 +291,28 @@ mod tests {
             (r#"{"a":1"#, r#"{"a":2"#),
         ] {
             assert!(!same(a, b), "{a} and {b}");
+        }
+    }
+
+    #[test]
+    fn volatile_lines_are_left_out_near_the_ends_only() {
+        let of = |text: &str| of_lines(text, 40, &|line| line.starts_with("Time:"));
+        let long = "x\n".repeat(100);
+        assert_eq!(of("Time: 1\nfound"), of("Time: 22\nfound"));
+        assert_eq!(of("found\nTime: 1\n"), of("found\nTime: 22\n"));
+        assert_eq!(
+            of(&["Time: 1\n", &long, "Time: 2"].concat()),
+            of(&["Time: 3\n", &long, "Time: 456"].concat()),
+        );
+        assert_ne!(of("Time: 1\nfound"), of("Time: 1\nfounds"));
+        assert_ne!(of("Time: 1\na\nb"), of("a\nTime: 1\nb"));
+        assert_ne!(
+            of(&["Time: 1\n", &long, "Time: 2\n", &long].concat()),
+            of(&["Time: 1\n", &long, "Time: 3\n", &long].concat()),
+        );
+        // What says nothing else says the time; what has no such line is its bytes.
+        for text in ["Time: 1", "\nTime: 1\n", "found", "", &long, "über\n".repeat(30).as_str()] {
+            assert_eq!(of(text), None, "{text}");
         }
     }
 

@@ -181,12 +181,24 @@ fn what_was_reached(because: &Because) -> String {
             format!("The same call has returned the same result {used} times.")
         }
         Reason::Cycle => format!("The same calls with the same results repeat ({used} times)."),
+        Reason::Errors if among_few(used, limit) => {
+            format!("The same errors keep coming ({used} times in a row).")
+        }
         Reason::Errors => format!("The same error has come {used} times in a row."),
         reason => {
             let name = limit_name(reason);
             let first = name.get(..1).unwrap_or("").to_uppercase();
             format!("{first}{} limit reached ({used} of {limit}).", name.get(1..).unwrap_or(""))
         }
+    }
+}
+
+/// Whether a streak of errors is of several: it is long enough, and one error alone would have been
+/// noted and landed before.
+fn among_few(used: &Limit, limit: &Limit) -> bool {
+    match (used, limit) {
+        (Limit::Count(used), Limit::Count(limit)) => *limit > 2 && *used >= 2 * limit,
+        _ => false,
     }
 }
 

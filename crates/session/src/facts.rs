@@ -9,6 +9,15 @@ const EDGE: usize = 400;
 /// Bytes at the beginning of a result that hold a client's marker for what it has cleared.
 const MARKER: usize = 160;
 
+/// What the rules need of a result that is one text, for a replay of recordings: `is_error` is the
+/// client's own mark. Its id is filled in by the caller.
+#[must_use]
+pub fn read_result(text: &str, is_error: bool) -> ToolResult<'static> {
+    let mut read = ResultRead::default();
+    crate::tags::with_str(text, |text| read.text(text));
+    ToolResult { failed: is_error || read.failed, ..read.facts() }
+}
+
 /// A tool result's content, part by part, in the core's words.
 #[derive(Clone, Debug, Default)]
 pub struct ResultRead {
@@ -49,7 +58,7 @@ impl ResultRead {
             digest
         } else {
             self.failed |= edges_failed(text);
-            Digest::of(text.raw().as_bytes())
+            text_digest(text)
         };
         self.digest = Some(self.digest.map_or(digest, |before| before.then(digest)));
         self.chars += text.chars() as u64;
@@ -61,6 +70,18 @@ impl ResultRead {
         self.lined = lines::may_end_in_line(text.raw())
             && lines::ends_in_line(&text.tail(lines::LINE_BYTES));
     }
+}
+
+/// The digest of a plain result, without the lines of it that differ from call to call: clients
+/// write those before and after what a tool printed.
+fn text_digest(text: Str<'_>) -> Digest {
+    let raw = text.raw();
+    let head = raw.get(..raw.floor_char_boundary(EDGE)).unwrap_or(raw);
+    let tail = raw.get(raw.ceil_char_boundary(raw.len().saturating_sub(EDGE))..).unwrap_or(raw);
+    let may = tables::may_hold_volatile_line;
+    let read = || identity::of_lines(&text.unescape(), EDGE, &tables::is_volatile_line);
+    let without = (may(head) || may(tail)).then(read).flatten();
+    without.unwrap_or_else(|| Digest::of(raw.as_bytes()))
 }
 
 /// The digest of a result that looks like JSON, and whether it says that it failed.
@@ -114,5 +135,37 @@ impl TextRead {
     pub fn finish(self) -> Text {
         let seen = Text::of(&self.seen);
         Text { digest: self.digest.filter(|_| !seen.is_blank()), ..seen }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read_result;
+
+    fn codex(chunk: &str, seconds: &str, output: &str) -> String {
+        format!(
+            "Chunk ID: {chunk}\nWall time: {seconds} seconds\nProcess exited with code 0\nOutput:\n{output}"
+        )
+    }
+
+    #[test]
+    fn lines_that_differ_from_call_to_call_do_not_tell_results_apart() {
+        let digest = |text: &str| read_result(text, false).digest;
+        assert_eq!(digest(&codex("a1", "0.1", "x\n")), digest(&codex("b2", "12.25", "x\n")));
+        assert_ne!(digest(&codex("a1", "0.1", "x\n")), digest(&codex("a1", "0.1", "y\n")));
+        let timed = |time: &str| format!("3 passed\nreal\t{time}\nuser\t0m0.1s\nsys\t0m0.0s\n");
+        assert_eq!(digest(&timed("0m1.0s")), digest(&timed("0m2.0s")));
+        // What a tool printed between them counts, whatever it looks like; so does a clock's answer.
+        let deep = |n: u64| codex("a", "0.1", &format!("{0}Time: {n}\n{0}", "line\n".repeat(200)));
+        assert_ne!(digest(&deep(1)), digest(&deep(2)));
+        assert_ne!(digest("Time: 12:00"), digest("Time: 12:01"));
+    }
+
+    #[test]
+    fn a_command_that_still_runs_is_one_to_wait_for() {
+        let text =
+            "Chunk ID: a\nWall time: 1.0 seconds\nProcess running with session ID 7\nOutput:\n";
+        assert!(read_result(text, false).unfinished && !read_result(text, false).failed);
+        assert!(read_result("no", true).failed);
     }
 }

@@ -27,7 +27,7 @@ pub use chain::{Chain, Link, Shown};
 pub use exchange::{
     Context, Done, Exchange, Opened, Pending, Step, Unfinished, Unreadable, error_event, ping,
 };
-pub use facts::{ResultRead, TextRead};
+pub use facts::{ResultRead, TextRead, read_result};
 pub use out::{Event, Intervention, Out, ShapeNote};
 pub use outline::{Answered, Outline};
 pub use remembered::{KeptTail, Remembered, Seen};

@@ -14,8 +14,7 @@ use tokio::time::Instant;
 
 use super::past::{Known, Past};
 use super::record::{
-    Call, CallResult, Came, End, Parent, Record, Request, Resume, Round, Short, Start, Took,
-    Turn,
+    Call, CallResult, Came, End, Parent, Record, Request, Resume, Round, Short, Start, Took, Turn,
 };
 use super::{Journal, JournalError, bytes, lock};
 use crate::event::Report;
@@ -254,12 +253,7 @@ impl RunJournal {
     }
 
     /// Too little is left of a limit for a request.
-    pub(crate) fn short(
-        &self,
-        turn: u64,
-        nth: u64,
-        because: &Because,
-    ) -> Result<(), JournalError> {
+    pub(crate) fn short(&self, turn: u64, nth: u64, because: &Because) -> Result<(), JournalError> {
         self.append(&Short { turn, nth, because: because.clone() })
     }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Value;
-use softland_session::core::{Millis, NanoUsd};
 use softland_session::core::models::Price;
+use softland_session::core::{Millis, NanoUsd};
 
 use super::{Agent, Conversation, Inbox, Setup, Unfit};
 use crate::http::provider::Api;
@@ -76,7 +76,8 @@ pub(super) fn again(agent: &Agent, start: &Start) -> Result<Agent, Unfit> {
         None => None,
         Some(told) => {
             let crew = agent.crew.clone();
-            let crew = crew.ok_or_else(|| other("the agents that it calls are not there".into()))?;
+            let crew =
+                crew.ok_or_else(|| other("the agents that it calls are not there".into()))?;
             Some(crew.as_told(told.def(true)))
         }
     };

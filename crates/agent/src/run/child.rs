@@ -77,9 +77,7 @@ impl UnderWay<'_> {
         };
         let journal = self.journal.nth_child(self.turn, at, self.children + 1);
         let child = match (journal.start().cloned(), &recorded) {
-            (Some(start), _) => {
-                self.child_again(call, &start).map(|made| (made, recorded.clone()))
-            }
+            (Some(start), _) => self.child_again(call, &start).map(|made| (made, recorded.clone())),
             (None, Some(result)) => return Err(result.output()),
             (None, None) => {
                 self.journal.caught_up().await;

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use softland_agent::http::{Request, Response, ResponseHead, Transport, TransportError};
 use softland_agent::journal::{Glance, JournalErrorKind, new_id};
 use softland_agent::{
-    Agent, Conversation, Event, Journal, Report, RunJournal, Tool, ToolContext, ToolDef, ToolOutput,
-    ToolSet,
+    Agent, Conversation, Event, Journal, Report, RunJournal, Tool, ToolContext, ToolDef,
+    ToolOutput, ToolSet,
 };
 use softland_sim::{Body, Config, Part, Piece, Scenario, Sim, Turn};
 use tokio_util::sync::CancellationToken;

@@ -86,7 +86,8 @@ async fn a_tree_cut_anywhere_goes_on_and_never_overspends() {
             assert_eq!(after[..kept], records[..kept], "{what}: what was recorded stays");
             assert_eq!(after[kept]["kind"], "resume", "{what}");
             // Requests that were under way are charged whole.
-            let lost: u64 = lost(&after).iter().map(|r| r["reserve"]["nano"].as_u64().unwrap()).sum();
+            let lost: u64 =
+                lost(&after).iter().map(|r| r["reserve"]["nano"].as_u64().unwrap()).sum();
             if cap == ENOUGH && !came.messages().concat().contains("interrupted") {
                 assert_eq!(nano(&came), nano(&whole) + lost, "{what}");
                 assert_eq!(came.messages(), whole.messages(), "{what}");
@@ -165,8 +166,8 @@ async fn a_tree_that_comes_out_otherwise_is_not_gone_on_with() {
 
 #[tokio::test]
 async fn a_tree_that_was_cancelled_goes_on_with_its_agents() {
-    use softland_agent::journal::new_id;
     use softland_agent::Conversation;
+    use softland_agent::journal::new_id;
     let all = tempfile::tempdir().unwrap();
     let whole = tree::run(all.path(), &Model::new(), ENOUGH).await;
     for after in [20, 45, 70, 95, 120, 160, 200, 260] {
@@ -183,7 +184,8 @@ async fn a_tree_that_was_cancelled_goes_on_with_its_agents() {
         let (lead, mut conversation) =
             (tree::lead(folder, &Model::new(), ENOUGH), Conversation::new());
         let journal = errand::journal(folder).root(&new_id());
-        let report = lead.keep(&journal, &mut conversation, "Go.", &mut hear, &cancel).await.unwrap();
+        let report =
+            lead.keep(&journal, &mut conversation, "Go.", &mut hear, &cancel).await.unwrap();
         drop(journal);
         assert_eq!(report.ended.outcome, Outcome::Cancelled, "after {after}");
         let came = tree::run(folder, &Model::new(), ENOUGH).await;

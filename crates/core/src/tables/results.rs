@@ -134,6 +134,32 @@ pub fn is_volatile_line(line: &str) -> bool {
     starts_with_any(VOLATILE_LINES, line.trim_start())
 }
 
+/// Whether a line of this text, escaped or not, may be such a line: by how it begins. Spares most
+/// results the closer look.
+#[must_use]
+pub fn may_hold_volatile_line(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let begins = |at: usize| bytes.get(at..at + 3).is_some_and(opens_volatile);
+    let trimmed = bytes.len() - text.trim_start().len();
+    begins(trimmed)
+        || bytes.iter().enumerate().any(|(at, byte)| match byte {
+            // A line may be indented, and white space may be written as an escape.
+            b'\n' => begins(at + 1) || matches!(bytes.get(at + 1), Some(b' ' | b'\t')),
+            b'\\' => match bytes.get(at + 1..at + 3) {
+                Some([b'n', next]) => begins(at + 2) || matches!(next, b' ' | b'\\' | b'\t'),
+                Some([b'u', _]) => true,
+                _ => false,
+            },
+            _ => false,
+        })
+}
+
+fn opens_volatile(start: &[u8]) -> bool {
+    VOLATILE_LINES.iter().any(|row| {
+        row.word.as_bytes().get(..3).is_some_and(|word| word.eq_ignore_ascii_case(start))
+    })
+}
+
 /// Whether a client has replaced this result by a constant marker: it has no identity.
 #[must_use]
 pub fn is_cleared(text: &str) -> bool {

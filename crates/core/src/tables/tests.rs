@@ -284,6 +284,15 @@ fn cleared_volatile_and_unfinished() {
     assert!(!is_volatile_field("total"));
     assert!(is_volatile_line("Wall time: 0.1 seconds"));
     assert!(!is_volatile_line("Output:"));
+    for row in VOLATILE_LINES {
+        for before in ["", " ", "found\n", "found\\n", "found\\n\\t", "found\n  ", "a\\u000a"] {
+            let text = [before, row.word, "1"].concat();
+            assert!(may_hold_volatile_line(&text), "{text}");
+        }
+    }
+    for text in ["", "found", "a Wall time: 1", "fn main() {}\n\nfn now() {}", "x\\ny\\n"] {
+        assert!(!may_hold_volatile_line(text), "{text}");
+    }
     assert!(is_unfinished("<status>running</status>"));
     assert!(is_unfinished("Process running with session ID 12"));
     assert!(!is_unfinished("done"));

@@ -154,6 +154,86 @@ fn b36_the_same_error_from_the_same_tools_is_a_loop_of_its_own() {
 }
 
 #[test]
+fn b36_a_few_errors_that_keep_coming_are_one_loop() {
+    // Two and four errors in turns, whatever is called.
+    for different in [2, 4] {
+        let mut talk = Talk::new(Role::Engine, Policy::default());
+        for n in 1..=8 {
+            let text = format!("Error: no table {}", n % different);
+            let step = talk.round(&[("sql", input(n), text.as_str(), true)]);
+            assert_eq!(kinds(&step) == [SignalKind::Errors], n == 8, "{different}, {n}");
+            let note = "The same errors keep coming (8 times in a row).";
+            let told = lines(&step).values().any(|(_, line)| line.starts_with(note));
+            assert_eq!(told, n == 8, "{different}, {n}");
+            if let Some(signal) = step.signals.first() {
+                assert_eq!(signal.evidence.turns, (1..=8).collect::<Vec<_>>());
+                assert!(signal.evidence.text.is_some());
+            }
+        }
+        assert!(!talk.lands());
+        talk.round(&[("sql", input(9), "Error: no table 1", true)]);
+        assert!(talk.lands(), "again within five turns");
+    }
+}
+
+#[test]
+fn b36_errors_that_move_on_are_left_alone() {
+    // One error in three comes again: the other two are steps.
+    let mut talk = Talk::new(Role::Engine, Policy::default());
+    for n in 0..40 {
+        let text = format!("Error: no table {}", if n % 3 == 0 { 0 } else { n });
+        silent(&talk.round(&[("sql", input(n), text.as_str(), true)]), "new errors", n);
+    }
+    // Something works in between, by the same tool or by another.
+    for tool in ["sql", "edit_file"] {
+        let mut talk = Talk::new(Role::Engine, Policy::default());
+        for n in 0..40 {
+            let (text, works) = (format!("Error: no table {}", n % 2), n % 7 == 6);
+            let (tool, text) = if works { (tool, "done") } else { ("sql", text.as_str()) };
+            silent(&talk.round(&[(tool, input(n), text, !works)]), "works between", n);
+        }
+    }
+    // Ever other tools, and a batch in which one works.
+    let mut tools = Talk::new(Role::Engine, Policy::default());
+    let mut batch = Talk::new(Role::Engine, Policy::default());
+    for n in 0..40 {
+        let text = format!("Error: no table {}", n % 2);
+        let tool = if n % 3 == 0 { "sql" } else { "query" };
+        silent(&tools.round(&[(tool, input(n), text.as_str(), true)]), "other tools", n);
+        let found = format!("found {n}");
+        let both = [
+            ("sql", input(n), text.as_str(), true),
+            ("sql", input(100 + n), found.as_str(), false),
+        ];
+        silent(&batch.round(&both), "one works", n);
+    }
+    // A person says what to do.
+    let mut talk = Talk::new(Role::Engine, Policy::default());
+    for n in 0..40 {
+        let text = format!("Error: no table {}", n % 2);
+        let done = [("sql", input(n), text.as_str(), true)];
+        let step = match n % 7 {
+            6 => talk.round_with(&done, "Look for another table."),
+            _ => talk.round(&done),
+        };
+        silent(&step, "steered", n);
+    }
+}
+
+#[test]
+fn b36_a_limit_of_errors_holds_for_one_error_and_twice_for_a_few() {
+    for (limit, first) in [(0, None), (1, Some(1)), (2, Some(4)), (3, Some(6)), (5, Some(10))] {
+        let policy = Policy { error_limit: limit, on_loop: OnLoop::Observe, ..Policy::default() };
+        let mut talk = Talk::new(Role::Gateway, policy);
+        let seen = (1..=12).find(|n| {
+            let text = format!("Error: no table {}", n % 2);
+            !talk.round(&[("sql", input(*n), text.as_str(), true)]).signals.is_empty()
+        });
+        assert_eq!(seen, first, "limit {limit}");
+    }
+}
+
+#[test]
 fn b37_a_cycle_stops_with_the_same_results_only() {
     for period in 2..=4_u64 {
         let policy = |on_loop| Policy { repeat_limit: 0, on_loop, ..Policy::default() };
