@@ -20,6 +20,7 @@ use softland_session::core::nearest;
 mod commands;
 mod front_matter;
 mod keys;
+mod servers;
 #[cfg(test)]
 mod tests;
 mod tool_set;
@@ -38,7 +39,8 @@ pub struct AgentFile {
     pub name: String,
     /// What it is for.
     pub description: String,
-    /// Its tools, in order, each one of [`crate::tools::BUILT_IN`] or [`AGENT_TOOL`].
+    /// Its tools, in order, each one of [`crate::tools::BUILT_IN`], [`AGENT_TOOL`], or of an MCP
+    /// server (`mcp__SERVER__TOOL`; `mcp__SERVER` and `mcp__SERVER__*` are all of one).
     pub tools: Vec<String>,
     /// The line of `tools`, from 1, where there is one.
     pub tools_line: Option<usize>,

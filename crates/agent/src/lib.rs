@@ -10,6 +10,8 @@ mod crew;
 mod event;
 pub mod http;
 pub mod journal;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 mod run;
 pub mod tool;
 pub mod tools;

@@ -36,6 +36,8 @@ use crate::journal::{JournalError, RunJournal};
 use crate::tool::{ToolFormat, ToolSet};
 
 pub use body::{Conversation, Inbox};
+#[cfg(feature = "mcp")]
+pub(crate) use child::hand_back;
 use drive::Driven;
 use emit::Emitter;
 use facts::Meter;

@@ -49,6 +49,7 @@ pub struct Means {
     files: Files,
     programs: Option<Programs>,
     hosts: Vec<Host>,
+    offered: Vec<Arc<dyn Tool>>,
 }
 
 impl Means {
@@ -56,7 +57,7 @@ impl Means {
     /// program and reach no host.
     #[must_use]
     pub fn new(root: Root) -> Self {
-        Self { files: Files::new(root), programs: None, hosts: Vec::new() }
+        Self { files: Files::new(root), programs: None, hosts: Vec::new(), offered: Vec::new() }
     }
 
     /// The same for another run, which has read none of the files yet.
@@ -72,6 +73,16 @@ impl Means {
 
     pub(crate) fn may_run_programs(&self) -> bool {
         self.programs.is_some()
+    }
+
+    /// With the tools of servers (`mcp__SERVER__TOOL`) that agent files may name.
+    #[must_use]
+    pub fn with_offered(self, offered: &[Arc<dyn Tool>]) -> Self {
+        Self { offered: offered.to_vec(), ..self }
+    }
+
+    pub(crate) fn offered(&self) -> &[Arc<dyn Tool>] {
+        &self.offered
     }
 
     /// With hosts that `http_get` may ask.

@@ -14,6 +14,7 @@ mod audit;
 mod gateway;
 mod generated;
 mod ledger;
+mod mcp;
 mod spec;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ pub(crate) use audit::{AuditArgs, ReportFormat};
 pub(crate) use gateway::{ServeArgs, WrapArgs};
 pub(crate) use generated::{CompletionsArgs, ManArgs};
 pub(crate) use ledger::{Deletion, LedgerArgs, RunsArgs, ShowArgs};
+pub(crate) use mcp::McpArgs;
 
 /// A command and what it was given.
 #[derive(Debug)]
@@ -50,6 +52,8 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// `softland man`.
     Man(ManArgs),
+    /// `softland mcp`.
+    Mcp(Box<McpArgs>),
 }
 
 /// What `softland run` was given.
@@ -62,6 +66,7 @@ pub(crate) struct RunArgs {
     pub(crate) agents: Option<PathBuf>,
     pub(crate) root: Option<PathBuf>,
     pub(crate) journal: Option<PathBuf>,
+    pub(crate) mcp: Option<PathBuf>,
     pub(crate) allow_shell: bool,
     pub(crate) model: Option<String>,
     pub(crate) base_url: Option<String>,
@@ -114,10 +119,7 @@ pub(crate) struct CheckArgs {
 }
 
 /// Commands that are known and come later.
-const LATER_COMMANDS: [&str; 2] = ["mcp", "notebook"];
-
-/// Flags of `run` that are known and come later.
-const LATER_FLAGS: [&str; 1] = ["mcp"];
+const LATER_COMMANDS: [&str; 1] = ["notebook"];
 
 /// The one argument of this program where it is the supervisor of a program that a tool runs.
 /// Nobody types it, and no help shows it.
@@ -156,6 +158,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command,
             Ok(Command::Completions(generated::completions_args(matches)))
         }
         Some(("man", matches)) => Ok(Command::Man(generated::man_args(matches))),
+        Some(("mcp", matches)) => mcp::mcp_args(matches).map(|args| Command::Mcp(Box::new(args))),
         _ => Err(Failure::explained(spec::command().render_help().to_string())),
     }
 }
@@ -174,14 +177,6 @@ fn not_a_command(error: &clap::Error) -> Result<Command, Failure> {
 }
 
 fn run_args(matches: &ArgMatches) -> Result<RunArgs, Failure> {
-    for flag in LATER_FLAGS {
-        if matches
-            .value_source(flag)
-            .is_some_and(|source| source == clap::parser::ValueSource::CommandLine)
-        {
-            return Err(Failure::usage(format!("`--{flag}` comes with a later version")));
-        }
-    }
     let which = which(matches);
     let (agent, prompt) = agent_and_prompt(matches, &which)?;
     let keys = policy_keys(matches)?;
@@ -202,6 +197,7 @@ fn run_args(matches: &ArgMatches) -> Result<RunArgs, Failure> {
         agents: one(matches, "agents"),
         root: one(matches, "root"),
         journal: one(matches, "journal"),
+        mcp: one(matches, "mcp"),
         allow_shell: matches.get_flag("allow-shell"),
         model: one(matches, "model"),
         base_url: one(matches, "base-url"),

@@ -10,6 +10,7 @@ mod config;
 mod failure;
 mod generated;
 mod logging;
+mod mcp;
 mod place;
 mod programs;
 mod render;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Command::Show(args) => show::run(&args, &mut writer),
         Command::Audit(args) => audit::run(&args, &mut writer),
         Command::Sim(args) => sim::run(&args),
+        Command::Mcp(args) => mcp::run(&args),
         Command::Check(args) => check::run(&args, &mut writer),
         Command::Completions(args) => Ok(generated::completions(args, &mut writer)),
         Command::Man(args) => generated::man(&args, &mut writer),

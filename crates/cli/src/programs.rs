@@ -36,7 +36,7 @@ fn this_binary() -> Result<PathBuf, Failure> {
 /// A program of the same user could read the keys in `/proc/PID/environ` otherwise. For root there
 /// is no such lock.
 #[cfg(target_os = "linux")]
-fn close_to_others() {
+pub(crate) fn close_to_others() {
     use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
     // Where it fails, all is as on systems that cannot do it.
@@ -44,4 +44,4 @@ fn close_to_others() {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn close_to_others() {}
+pub(crate) fn close_to_others() {}

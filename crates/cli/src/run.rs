@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::args::{Format, RunArgs};
 use crate::failure::{Failure, status};
+use crate::mcp;
 use crate::place::Places;
 use crate::render::{Kept as Shown, Lost, Show, Tree, Writer, status as status_line, summary};
 use crate::settings::Settings;
@@ -41,11 +42,6 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         writer.note(&format!("going on with {}", was.run));
     }
     let args = begun.recall(args);
-    let mut settings = Settings::of(&args)?;
-    let kept = begun.keep(&args, &mut settings)?;
-    for warning in &settings.warnings {
-        writer.warning(warning);
-    }
     let system = |error| Failure::usage(format!("the run cannot begin: {error}"));
     // One thread may be held up by a reader that is slow to take standard output; the other
     // hears Ctrl-C all the same.
@@ -55,13 +51,25 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         .enable_all()
         .build()
         .map_err(system)?;
+    let entered = runtime.enter();
+    let mut signals = Signals::listen().map_err(system)?;
+    let servers = mcp::servers(&args, &runtime, &mut signals)?;
+    let mut settings = Settings::of(&args, &servers)?;
+    let kept = begun.keep(&args, &mut settings)?;
+    for warning in servers.warnings.iter().chain(&settings.warnings) {
+        writer.warning(warning);
+    }
     // On a terminal events are shown as text, or not at all.
     let _status = (args.format == Format::Text).then(|| writer.status());
     let listener = Listener::new(&args, writer, kept.shown());
-    let ended = drive(&runtime, settings, kept, listener);
+    let ended = drive(&runtime, signals, settings, kept, listener);
+    if ended.is_some() {
+        runtime.block_on(servers.end());
+    }
+    drop(entered);
     // Tools that are still at work do not hold the end up.
     runtime.shutdown_background();
-    match ended.map_err(system)? {
+    match ended {
         Some(Ok((report, lost))) => Ok(ExitCode::from(exit_status(&report, lost))),
         Some(Err(unfit)) => Err(Failure::usage(unfit.to_string())),
         None => Ok(ExitCode::from(status::CANCELLED)),
@@ -87,15 +95,14 @@ fn exit_status(report: &Report, lost: Lost) -> u8 {
 /// The run to its end; `None` where it was ended by force.
 fn drive(
     runtime: &Runtime,
+    signals: Signals,
     settings: Settings,
     kept: Kept,
     listener: Listener,
-) -> std::io::Result<Option<Ended>> {
+) -> Option<Ended> {
     let cancel = CancellationToken::new();
-    let _guard = runtime.enter();
-    let signals = Signals::listen()?;
     let running = runtime.spawn(ask(settings, kept, listener, cancel.clone()));
-    Ok(runtime.block_on(until_end(running, signals, cancel)))
+    runtime.block_on(until_end(running, signals, cancel))
 }
 
 async fn ask(

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use softland_agent::core::policy::Policy;
 use softland_agent::http::provider::{Api, Given, Target, resolve};
 use softland_agent::http::{HttpTransport, Timeouts, Transport};
+use softland_agent::mcp::Servers;
 use softland_agent::tools::Means;
 use softland_agent::{Agent, AgentFile, Options, Problem, Root, ToolSet};
 
@@ -40,7 +41,20 @@ impl Settings {
     ///
     /// # Errors
     /// The first part with mistakes, all of its mistakes.
-    pub(crate) fn of(args: &RunArgs) -> Result<Self, Failure> {
+    pub(crate) fn of(args: &RunArgs, servers: &Servers) -> Result<Self, Failure> {
+        let settings = Self::without_prompt(args, servers)?;
+        let prompt = match args.which {
+            Which::Resume(_) => String::new(),
+            Which::New | Which::Continue(_) => prompt(args.prompt.as_deref())?,
+        };
+        Ok(Self { prompt, ..settings })
+    }
+
+    /// The same for whoever has no prompt yet.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub(crate) fn without_prompt(args: &RunArgs, servers: &Servers) -> Result<Self, Failure> {
         let path = args.agent.as_deref().unwrap_or_else(|| Path::new(""));
         let (file, warnings) = AgentFile::load(path);
         let mut warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
@@ -52,11 +66,12 @@ impl Settings {
         };
         let policy = policy(args, &config, &file, true)?;
         let model = model(args, &file)?;
-        let mut ways = Ways { args, config: &config, first: &model, known: BTreeMap::new() };
+        let mut ways =
+            Ways { args, config: &config, servers, first: &model, known: BTreeMap::new() };
         let Way { transport, api, .. } = ways.to(&model)?;
         let root = args.root.as_deref().unwrap_or_else(|| Path::new("."));
         let root = Root::open(root).map_err(|error| Failure::usage(format!("--root: {error}")))?;
-        let means = means(args, &config, &root)?;
+        let means = means(args, &config, &root, servers)?;
         let tools = tools(&path.display().to_string(), &file, means)?;
         let options = Options {
             api,
@@ -65,19 +80,16 @@ impl Settings {
             tool_format: file.tool_format,
             ..Options::default()
         };
-        let prompt = match args.which {
-            Which::Resume(_) => String::new(),
-            Which::New | Which::Continue(_) => prompt(args.prompt.as_deref())?,
-        };
         let (name, system, model) = (file.name.clone(), file.system.clone(), model.clone());
         let mut agent =
             Agent { name, system, model, tools, crew: None, policy, transport, options };
+        hint(&mut agent, servers);
         let asked = (&agent, &mut ways);
         agent.crew = crew::of(args, &config, &file, &root, asked, &mut warnings)?;
         let simulated = ways.known.keys().all(|model| model.starts_with("sim/"));
         let places = ways.known.into_iter().map(|(model, way)| (model, way.place));
         let places = Places::new(places.collect());
-        Ok(Self { agent, prompt, places, simulated, warnings })
+        Ok(Self { agent, prompt: String::new(), places, simulated, warnings })
     }
 }
 
@@ -117,6 +129,7 @@ fn model(args: &RunArgs, file: &AgentFile) -> Result<String, Failure> {
 struct Ways<'a> {
     args: &'a RunArgs,
     config: &'a Config,
+    servers: &'a Servers,
     /// The model of the agent that was asked for, whose provider the flags are about.
     first: &'a str,
     known: BTreeMap<String, Way>,
@@ -172,9 +185,20 @@ fn way(args: &RunArgs, config: &Config, model: &str, flags: bool) -> Result<Way,
 }
 
 /// What the tools of one agent work with.
-fn means(args: &RunArgs, config: &Config, root: &Root) -> Result<Means, Failure> {
-    let means = Means::new(root.clone());
+fn means(
+    args: &RunArgs,
+    config: &Config,
+    root: &Root,
+    servers: &Servers,
+) -> Result<Means, Failure> {
+    let means = Means::new(root.clone()).with_offered(servers.tools());
     if args.allow_shell { Ok(means.with_programs(programs::allowed(config)?)) } else { Ok(means) }
+}
+
+/// What the servers say of the tools that the agent has, where its policy says nothing of them.
+fn hint(agent: &mut Agent, servers: &Servers) {
+    let tools = &agent.tools;
+    servers.hint(&mut agent.policy, &|name| tools.get(name).is_some());
 }
 
 fn tools(label: &str, file: &AgentFile, means: Means) -> Result<ToolSet, Failure> {

@@ -1,7 +1,9 @@
 //! The tools of an agent file, made.
 
-use super::{AgentFile, Problem, Report};
-use crate::tool::ToolSet;
+use std::sync::Arc;
+
+use super::{AgentFile, Problem, Report, servers};
+use crate::tool::{Tool, ToolSet};
 use crate::tools::{Means, built_in, command};
 
 impl AgentFile {
@@ -45,11 +47,45 @@ impl AgentFile {
     fn made(&self, label: &str, means: &Means) -> Result<ToolSet, Vec<Problem>> {
         let tools = self.tools.iter().filter_map(|name| built_in(name, means));
         let commands = self.commands.iter().filter_map(|def| command(def, means));
+        let offered = self.of_servers(label, means.offered())?;
         let mut set = ToolSet::new();
-        for tool in tools.chain(commands) {
+        for tool in tools.chain(commands).chain(offered) {
             let added = set.add(tool);
             added.map_err(|e| vec![Report::new(label).problem(None, None, e.to_string())])?;
         }
         Ok(set)
+    }
+
+    /// The names of the servers whose tools the file names.
+    pub fn servers(&self) -> impl Iterator<Item = &str> {
+        self.tools.iter().filter_map(|name| servers::parts(name)).map(|(server, _)| server)
+    }
+
+    /// The tools of servers that the file names.
+    fn of_servers(
+        &self,
+        label: &str,
+        offered: &[Arc<dyn Tool>],
+    ) -> Result<Vec<Arc<dyn Tool>>, Vec<Problem>> {
+        let (mut tools, mut problems) = (Vec::<Arc<dyn Tool>>::new(), Vec::new());
+        for name in &self.tools {
+            let Some((server, tool)) = servers::parts(name) else { continue };
+            let of_server = offered.iter().filter(|tool| servers::is_of(&tool.def().name, server));
+            let found: Vec<_> = of_server
+                .clone()
+                .filter(|found| tool.is_none() || found.def().name == *name)
+                .collect();
+            if found.is_empty() {
+                let there: Vec<String> = of_server.map(|tool| tool.def().name).collect();
+                let message = servers::not_there(name, server, &there);
+                problems.push(Report::new(label).problem(self.tools_line, Some("tools"), message));
+            }
+            for one in found {
+                if !tools.iter().any(|known| known.def().name == one.def().name) {
+                    tools.push(Arc::clone(one));
+                }
+            }
+        }
+        if problems.is_empty() { Ok(tools) } else { Err(problems) }
     }
 }

@@ -2,8 +2,8 @@
 
 use softland_session::core::policy::Value;
 
-use super::Report;
 use super::front_matter::Entry;
+use super::{Report, servers};
 use crate::crew::AGENT_TOOL;
 use crate::tool::cut_line;
 use crate::tools::{BUILT_IN, CommandDef};
@@ -61,7 +61,8 @@ pub(super) fn read(
         if commands.iter().any(|command| command.name == name) {
             continue;
         }
-        let Some(tool) = resolve(&name, entry, report) else { continue };
+        let of_server = servers::parts(&name).map(|_| name.as_str());
+        let Some(tool) = of_server.or_else(|| resolve(&name, entry, report)) else { continue };
         if tools.iter().any(|known| known == tool) {
             report.warn(entry.line, Some("tools"), format!("`{tool}` is named twice"));
         } else {
@@ -104,7 +105,7 @@ fn resolve(given: &str, entry: &Entry, report: &mut Report) -> Option<&'static s
     }
     let there = known().collect::<Vec<_>>().join(", ");
     let message = if name.starts_with("mcp__") {
-        format!("`{shown}`: MCP tools come with a later version; there are {there}")
+        format!("`{shown}`: an MCP tool is named mcp__SERVER__TOOL, all of a server mcp__SERVER")
     } else {
         let hint = match meant(name) {
             Some(near) => format!("did you mean `{near}`? There are"),

@@ -207,7 +207,7 @@ impl Child {
             let report = under_way.run().await;
             let cost = under_way.meter.cost();
             let cancelled = report.ended.outcome == Outcome::Cancelled && cancel.is_cancelled();
-            let (usage, output) = (report.usage, hand_back(&agent.name, report));
+            let (usage, output) = (report.usage, hand_back(Some(AGENT_TOOL), &agent.name, report));
             let (output, took) = match result {
                 Some(result) => (result.output(), Duration::from_millis(result.took)),
                 // Whoever goes on with the tree goes on with this run.
@@ -237,18 +237,20 @@ fn first_request(agent: &Agent, prompt: &str) -> usize {
     agent.system.len() + prompt.len() + tools + FRAME
 }
 
-/// What a parent's model is given of a child's run: the answer, with a last line that says so
-/// where it is not the model's own free end.
-fn hand_back(name: &str, report: Report) -> ToolOutput {
+/// What a caller's model is given of a run: the answer, with a last line that says so where it is
+/// not the model's own free end. `tool` is the one that was called, where errors name it.
+pub(crate) fn hand_back(tool: Option<&str>, name: &str, report: Report) -> ToolOutput {
     let mark = mark(&report);
+    let failed = |how: &str| {
+        let tool = tool.map(|tool| format!("{tool}: ")).unwrap_or_default();
+        ToolOutput::error(format!("{tool}`{name}` {how}"))
+    };
     let Report { ended, answer, failure, .. } = report;
     match (ended.outcome, answer) {
-        (Outcome::Cancelled, _) => {
-            ToolOutput::error(format!("{AGENT_TOOL}: `{name}` was cancelled"))
-        }
+        (Outcome::Cancelled, _) => failed("was cancelled"),
         (Outcome::Failed, _) | (_, None) => {
             let why = failure.unwrap_or_else(|| ended.reason.to_string());
-            ToolOutput::error(format!("{AGENT_TOOL}: `{name}` failed: {why}"))
+            failed(&format!("failed: {why}"))
         }
         (Outcome::Answered | Outcome::Landed | Outcome::Stopped, Some(answer)) => {
             let answer = cut_middle(answer.trim_end(), DEFAULT_OUTPUT_CAP);

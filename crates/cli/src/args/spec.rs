@@ -7,8 +7,6 @@ use softland_agent::http::provider::Api;
 use softland_sim::Scenario;
 use std::path::PathBuf;
 
-use super::LATER_FLAGS;
-
 /// Where `softland sim` listens where nothing else is said.
 pub(super) const SIM_LISTEN: &str = "127.0.0.1:4142";
 /// What `softland sim` plays where nothing else is said.
@@ -63,6 +61,7 @@ pub(super) fn command() -> Command {
         .subcommand(check())
         .subcommand(super::generated::completions())
         .subcommand(super::generated::man())
+        .subcommand(super::mcp::mcp())
 }
 
 /// The names of the commands, as a person lists them.
@@ -102,17 +101,44 @@ fn run() -> Command {
         .arg(
             path("AGENT").value_name("AGENT.md").help("The agent file: Markdown with front matter"),
         )
-        .arg(Arg::new("PROMPT").help("The question; - or a pipe without one reads standard input"))
-        .next_help_heading(WHAT)
+        .arg(Arg::new("PROMPT").help("The question; - or a pipe without one reads standard input"));
+    let run =
+        what_runs(run.next_help_heading(WHAT))
+            .arg(path("agents").long("agents").value_name("DIR").help(
+            "A folder of agent files (*.md) that the tool `agent` may call; those without a model \
+             take their caller's",
+        ));
+    with_policy_flags(model(keep(run)))
+        .next_help_heading(OUTPUT)
+        .arg(
+            text("format", "FORMAT")
+                .help("text, or json: events, one JSON object a line")
+                .value_parser(PossibleValuesParser::new(["text", "json"]))
+                .hide_possible_values(true),
+        )
+        .arg(flag("show-thinking").help("Show the model's thinking"))
+        .arg(flag("fold-agents").help("Show a sub-agent's run as one line, at its end"))
+        .arg(
+            Arg::new("help")
+                .short('h')
+                .long("help")
+                .action(ArgAction::Help)
+                .help("Print this help"),
+        )
+}
+
+/// What an agent works with, and under which policy.
+pub(super) fn what_runs(command: Command) -> Command {
+    command
         .arg(
             path("root")
                 .long("root")
                 .value_name("DIR")
                 .help("The folder that file tools see [default: .]"),
         )
-        .arg(path("agents").long("agents").value_name("DIR").help(
-            "A folder of agent files (*.md) that the tool `agent` may call; those without a model \
-             take their caller's",
+        .arg(path("mcp").long("mcp").value_name("FILE").help(
+            "A JSON file with mcpServers; agent files name their tools as mcp__SERVER__TOOL, and \
+             servers that are named are started",
         ))
         .arg(flag("allow-shell").help(
             "Run the agent file's shell and commands, which can do whatever you can, outside of \
@@ -127,29 +153,11 @@ fn run() -> Command {
                 .long("config")
                 .value_name("FILE")
                 .help("A config with [policy.NAME], [[price]] and [upstream.PROVIDER]"),
-        );
-    let run = with_policy_flags(model(keep(run)))
-        .next_help_heading(OUTPUT)
-        .arg(
-            text("format", "FORMAT")
-                .help("text, or json: events, one JSON object a line")
-                .value_parser(PossibleValuesParser::new(["text", "json"]))
-                .hide_possible_values(true),
         )
-        .arg(flag("show-thinking").help("Show the model's thinking"))
         .arg(flag("verbose").short('v').action(ArgAction::Count).help(
-            "Show each turn's phase, tokens and context, odd turns, and longer results; -vv: \
-             inputs and results whole",
+            "Show each turn's phase, tokens and context, odd turns, longer results, and what \
+                 MCP servers log; -vv: inputs and results whole",
         ))
-        .arg(flag("fold-agents").help("Show a sub-agent's run as one line, at its end"))
-        .arg(
-            Arg::new("help")
-                .short('h')
-                .long("help")
-                .action(ArgAction::Help)
-                .help("Print this help"),
-        );
-    LATER_FLAGS.iter().fold(run, |run, name| run.arg(later(name)))
 }
 
 /// Where a run is kept, and which of those that are kept it is about.
@@ -167,7 +175,7 @@ fn keep(run: Command) -> Command {
 }
 
 /// Which model is asked, and where.
-fn model(run: Command) -> Command {
+pub(super) fn model(run: Command) -> Command {
     run.next_help_heading(MODEL)
         .arg(
             text("model", "PROVIDER/MODEL")
@@ -182,11 +190,6 @@ fn model(run: Command) -> Command {
                 .help("The protocol that it speaks")
                 .value_parser(PossibleValuesParser::new(Api::ALL.map(Api::name))),
         )
-}
-
-/// A flag that exists only to be refused by name.
-fn later(name: &'static str) -> Arg {
-    Arg::new(name).long(name).hide(true).num_args(0..=1).default_missing_value("")
 }
 
 fn sim() -> Command {

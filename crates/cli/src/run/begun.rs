@@ -136,6 +136,7 @@ impl Begun {
             agents: args.agents.or_else(|| path("agents")),
             root: args.root.or_else(|| path("root")),
             config: args.config.or_else(|| path("config")),
+            mcp: args.mcp.or_else(|| path("mcp")),
             base_url: args.base_url.or_else(|| text("base_url")),
             model: args.model.or_else(|| Some(was.start.model.clone())),
             api: args.api.or_else(|| Api::from_name(&was.start.api)),
@@ -253,6 +254,7 @@ fn setup(args: &RunArgs) -> Value {
         "agents": args.agents.as_deref().and_then(path),
         "root": path(args.root.as_deref().unwrap_or_else(|| Path::new("."))),
         "config": args.config.as_deref().and_then(path),
+        "mcp": args.mcp.as_deref().and_then(path),
         "base_url": args.base_url,
     })
 }

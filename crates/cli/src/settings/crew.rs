@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use softland_agent::{AGENT_TOOL, Agent, AgentFile, Crew, DEPTH_LIMIT, Member, Options, Root};
 
-use super::{Ways, folder, means, policy, tools};
+use super::{Ways, folder, hint, means, policy, tools};
 use crate::args::RunArgs;
 use crate::config::Config;
 use crate::failure::Failure;
@@ -97,12 +97,13 @@ fn member(
         }
     };
     let policy = policy(args, config, &file, false)?;
-    let means = means(args, config, root)?;
+    let means = means(args, config, root, ways.servers)?;
     let tools = tools(&path.display().to_string(), &file, means)?;
     let (delegates, depth_limit) = (names_agent(&file), file.depth_limit);
     let AgentFile { name, system, description, tool_format, .. } = file;
     let options = Options { tool_format, ..options };
-    let agent = Agent { name, system, model, tools, crew: None, policy, transport, options };
+    let mut agent = Agent { name, system, model, tools, crew: None, policy, transport, options };
+    hint(&mut agent, ways.servers);
     Ok(Member { agent, description, inherits, delegates, depth_limit })
 }
 

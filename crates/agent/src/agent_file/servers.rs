@@ -1,0 +1,42 @@
+//! The names of MCP servers' tools in `tools`: `mcp__SERVER__TOOL`, and `mcp__SERVER` or
+//! `mcp__SERVER__*` for all of a server, as Claude Code has it in its permissions and `tools`.
+
+use softland_session::core::nearest;
+
+/// What stands before the names of all tools of servers.
+const PREFIX: &str = "mcp__";
+
+/// Tools that a message names.
+const NAMED: usize = 20;
+
+/// The server that a name is of, and the tool; `None` there: all of the server.
+pub(super) fn parts(name: &str) -> Option<(&str, Option<&str>)> {
+    let rest = name.strip_prefix(PREFIX)?;
+    let (server, tool) = match rest.split_once("__") {
+        None | Some((_, "*")) => (rest.trim_end_matches("__*"), None),
+        Some((server, tool)) => (server, Some(tool)),
+    };
+    (!server.is_empty() && tool != Some("")).then_some((server, tool))
+}
+
+/// Whether a tool is one of the server's.
+pub(super) fn is_of(name: &str, server: &str) -> bool {
+    parts(name).is_some_and(|(of, tool)| of == server && tool.is_some())
+}
+
+/// What is said of a name that nothing bears.
+pub(super) fn not_there(name: &str, server: &str, there: &[String]) -> String {
+    if there.is_empty() {
+        return format!(
+            "`{name}`: no server `{server}` offers tools here (--mcp FILE names servers)"
+        );
+    }
+    let near = nearest(name, there.iter().map(String::as_str));
+    let hint = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+    let named: Vec<&str> = there.iter().take(NAMED).map(String::as_str).collect();
+    let more = match there.len().checked_sub(NAMED + 1) {
+        Some(more) => format!(" and {} more", more + 1),
+        None => String::new(),
+    };
+    format!("unknown tool `{name}`; {hint}server `{server}` has {}{more}", named.join(", "))
+}

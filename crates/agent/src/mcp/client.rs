@@ -1,0 +1,416 @@
+//! Servers that run: started together, asked for their tools once, ended together.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use http::{HeaderName, HeaderValue};
+use rmcp::model::{
+    CancelledNotification, CancelledNotificationParam, ClientCapabilities, ClientConfig,
+    ClientNotification, PaginatedRequestParams, ProtocolVersion, RequestId, Tool as Told,
+};
+use rmcp::service::{
+    ClientInitializeError, NotificationContext, Peer, RoleClient, RunningService, ServiceError,
+};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::{ClientHandler, serve_client};
+use softland_session::core::policy::{LoopKey, LoopKind, Policy};
+use tokio_util::sync::CancellationToken;
+
+use super::child::{LastWords, Process};
+use super::file::{Declared, Place, ServersFile};
+use super::lines::{Lines, MAX_MESSAGE, Why};
+use super::this_program;
+use super::tool::McpTool;
+use crate::tool::{Tool, cut_line};
+
+/// How long a server may take to start and to name its tools, where nothing is said.
+const START_TIME: Duration = Duration::from_secs(30);
+
+/// How long a call may take, where nothing is said.
+const CALL_TIME: Duration = Duration::from_secs(120);
+
+/// Tools that one server may have, and pages in which it may name them.
+const MOST_TOOLS: usize = 1000;
+const MOST_PAGES: usize = 100;
+
+/// How long a connection's end is waited for.
+const END_TIME: Duration = Duration::from_secs(3);
+
+/// Hears a line of a server's standard error: the server's name, and the line.
+pub type Heard = Arc<dyn Fn(&str, &str) + Send + Sync>;
+
+/// Why the servers cannot be used: one message for each mistake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartError {
+    /// Each names file and server.
+    pub messages: Vec<String>,
+}
+
+/// Servers under way. Dropped, it ends them at once.
+#[derive(Default)]
+pub struct Servers {
+    tools: Vec<Arc<dyn Tool>>,
+    hints: Vec<(String, LoopKind)>,
+    running: Vec<Running>,
+    /// Worth saying, in the way of nothing.
+    pub warnings: Vec<String>,
+}
+
+impl std::fmt::Debug for Servers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.running.iter().map(|running| &running.name)).finish()
+    }
+}
+
+/// What a tool needs of its server.
+pub(super) struct Connection {
+    pub(super) name: String,
+    pub(super) peer: Peer<RoleClient>,
+    pub(super) call_time: Duration,
+    ended: CancellationToken,
+    why: Why,
+    words: LastWords,
+}
+
+impl Connection {
+    /// Why the server takes no more calls, where it has ended.
+    pub(super) async fn gone(&self) -> Option<String> {
+        if !self.ended.is_cancelled() && !self.peer.is_transport_closed() {
+            return None;
+        }
+        // Its last words may still lie in the pipe.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let why = self.why.said().map(|why| format!(" ({why})")).unwrap_or_default();
+        let words = self.words.told();
+        Some(format!(
+            "server `{}` has ended{why}; its tools cannot be called any more in this run{words}",
+            self.name
+        ))
+    }
+
+    /// What a failure of a request means.
+    pub(super) async fn failed(&self, error: &ServiceError) -> String {
+        match self.gone().await {
+            Some(why) => why,
+            None => format!("server `{}` cannot be asked: {}", self.name, chain(error)),
+        }
+    }
+
+    /// Tells the server that nobody waits for an answer any more.
+    pub(super) async fn give_up(&self, id: RequestId) {
+        let params =
+            CancelledNotificationParam::new(Some(id), Some("the call was given up".into()));
+        let notification = CancelledNotification::new(params);
+        let sent = self.peer.send_notification(ClientNotification::from(notification));
+        let _ = tokio::time::timeout(END_TIME, sent).await;
+    }
+}
+
+struct Running {
+    name: String,
+    service: RunningService<RoleClient, Ears>,
+    process: Option<Process>,
+}
+
+/// What is heard of a server. It may ask for nothing: no roots, sampling or elicitation is offered.
+struct Ears {
+    name: String,
+    heard: Heard,
+}
+
+impl ClientHandler for Ears {
+    fn get_info(&self) -> ClientConfig {
+        ClientConfig::new(ClientCapabilities::default(), this_program())
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        // A request's tools are part of what a provider has cached, and a model has been told.
+        (self.heard)(&self.name, "its list of tools has changed: that holds from the next run on");
+    }
+}
+
+impl Servers {
+    /// Starts the servers of the file that are named, all at once, and asks for their tools. `env`
+    /// is this process's environment: `MCP_TIMEOUT` and `MCP_TOOL_TIMEOUT` are the milliseconds
+    /// that a start and a call may take, where the file does not say.
+    ///
+    /// # Errors
+    /// Why a server cannot be used; none runs then.
+    pub async fn start(
+        file: &ServersFile,
+        named: &BTreeSet<String>,
+        env: &(dyn Fn(&str) -> Option<String> + Sync),
+        heard: &Heard,
+    ) -> Result<Self, StartError> {
+        let millis = |name: &str, or: Duration| {
+            let given = env(name).and_then(|text| text.parse().ok()).filter(|time| *time > 0);
+            given.map_or(or, Duration::from_millis)
+        };
+        let (start_time, call_time) =
+            (millis("MCP_TIMEOUT", START_TIME), millis("MCP_TOOL_TIMEOUT", CALL_TIME));
+        let declared = file.servers.iter().filter(|server| named.contains(&server.name));
+        let begun = declared.map(|server| async move {
+            let call_time = server.timeout_ms.map_or(call_time, Duration::from_millis);
+            let begun = begin(server, (start_time, call_time), env, heard).await;
+            begun.map_err(|why| format!("{}: server `{}`: {why}", file.label, server.name))
+        });
+        let (mut servers, mut messages) = (Self::default(), Vec::new());
+        for begun in join_all(begun).await {
+            match begun {
+                Ok((running, connection, told)) => {
+                    servers.running.push(running);
+                    servers.offer(&file.label, &connection, &told);
+                }
+                Err(message) => messages.push(message),
+            }
+        }
+        if messages.is_empty() {
+            return Ok(servers);
+        }
+        servers.end().await;
+        Err(StartError { messages })
+    }
+
+    /// Takes the tools of a server.
+    fn offer(&mut self, label: &str, connection: &Arc<Connection>, told: &[Told]) {
+        for tool in told {
+            let made = McpTool::new(tool, connection);
+            let made = made.and_then(|made| {
+                let def = made.def();
+                let taken = self.tools.iter().any(|other| other.def().name == def.name);
+                if taken {
+                    Err(format!("a second tool `{}` is left out", def.name))
+                } else {
+                    Ok(made)
+                }
+            });
+            match made {
+                Err(why) => {
+                    self.warnings.push(format!("{label}: server `{}`: {why}", connection.name));
+                }
+                Ok(made) => {
+                    if let Some(reads) = McpTool::says_whether_it_reads(tool) {
+                        let kind = if reads { LoopKind::Reads } else { LoopKind::Writes };
+                        self.hints.push((made.def().name, kind));
+                    }
+                    self.tools.push(Arc::new(made));
+                }
+            }
+        }
+    }
+
+    /// The tools of all servers.
+    #[must_use]
+    pub fn tools(&self) -> &[Arc<dyn Tool>] {
+        &self.tools
+    }
+
+    /// Tells a policy what the servers say of their tools, where it says nothing itself.
+    pub fn hint(&self, policy: &mut Policy, used: &dyn Fn(&str) -> bool) {
+        for (name, kind) in self.hints.iter().filter(|(name, _)| used(name)) {
+            policy.loop_keys.entry(name.clone()).or_insert(LoopKey::Kind(*kind));
+        }
+    }
+
+    /// Ends them: their input is closed, then they are asked, then killed.
+    pub async fn end(mut self) {
+        let running = std::mem::take(&mut self.running);
+        join_all(running.into_iter().map(|mut running| async move {
+            let _ = running.service.close_with_timeout(END_TIME).await;
+            if let Some(process) = running.process {
+                process.end().await;
+            }
+        }))
+        .await;
+    }
+}
+
+type Begun = (Running, Arc<Connection>, Vec<Told>);
+
+/// Starts one server and asks for its tools.
+async fn begin(
+    server: &Declared,
+    (start_time, call_time): (Duration, Duration),
+    env: &(dyn Fn(&str) -> Option<String> + Sync),
+    heard: &Heard,
+) -> Result<Begun, String> {
+    let ears = Ears { name: server.name.clone(), heard: Arc::clone(heard) };
+    let ended = CancellationToken::new();
+    let (why, words, mut process, service) = match &server.place {
+        Place::Program(program) => {
+            let (mut process, output, input) = Process::start(&server.name, program, env, heard)?;
+            let lines = Lines::new(output, input, ended.clone(), false);
+            let (why, words) = (lines.why(), process.words.clone());
+            let served = tokio::time::timeout(start_time, serve_client(ears, lines)).await;
+            let service = match served {
+                Ok(Ok(service)) => service,
+                Ok(Err(error)) => {
+                    let how = match why.said() {
+                        Some(why) => why,
+                        None => started_wrong(&error, process.ended().await),
+                    };
+                    return Err(format!("{how}{}", process.words.told()));
+                }
+                Err(_) => return Err(format!("{}{}", too_long(start_time), words.told())),
+            };
+            (why, words, Some(process), service)
+        }
+        Place::Http { url, headers } => {
+            let transport = over_http(url, headers)?;
+            let served = tokio::time::timeout(start_time, serve_client(ears, transport)).await;
+            let service = match served {
+                Ok(Ok(service)) => service,
+                Ok(Err(error)) => return Err(started_wrong(&error, None)),
+                Err(_) => return Err(too_long(start_time)),
+            };
+            (Why::default(), LastWords::default(), None, service)
+        }
+    };
+    let peer = service.peer().clone();
+    let version = peer.peer_info().map(|info| info.protocol_version.clone());
+    let known = version.as_ref().is_some_and(|v| ProtocolVersion::KNOWN_VERSIONS.contains(v));
+    if !known {
+        return Err(format!(
+            "speaks protocol version {}, which is not known; known are {}",
+            cut_line(&version.map(|v| v.to_string()).unwrap_or_default(), 40),
+            known_versions()
+        ));
+    }
+    let listed = tokio::time::timeout(start_time, all_tools(&peer)).await;
+    let told = match listed {
+        Ok(Ok(told)) => told,
+        Ok(Err(problem)) => {
+            let problem = why.said().unwrap_or(problem);
+            if let Some(process) = process.as_mut() {
+                process.ended().await;
+            }
+            return Err(format!("tools/list: {problem}{}", words.told()));
+        }
+        Err(_) => return Err(format!("tools/list: {}", too_long(start_time))),
+    };
+    let name = server.name.clone();
+    let connection =
+        Arc::new(Connection { name: name.clone(), peer, call_time, ended, why, words });
+    Ok((Running { name, service, process }, connection, told))
+}
+
+/// All pages of a server's tools.
+async fn all_tools(peer: &Peer<RoleClient>) -> Result<Vec<Told>, String> {
+    let mut tools: Vec<Told> = Vec::new();
+    let mut cursor = None;
+    for _ in 0..MOST_PAGES {
+        let params = PaginatedRequestParams::default().with_cursor(cursor.take());
+        let page = peer.list_tools(Some(params)).await.map_err(|error| match error {
+            ServiceError::UnexpectedResponse => {
+                "the answer is no list of tools, each with a `name` and an object `inputSchema`"
+                    .to_owned()
+            }
+            ServiceError::McpError(error) => {
+                format!("error {}: {}", error.code.0, cut_line(&error.message, 400))
+            }
+            error => chain(&error),
+        })?;
+        for tool in &page.tools {
+            if tool.input_schema.get("type").is_some_and(|kind| kind != "object") {
+                return Err(format!(
+                    "tool `{}`: its inputSchema must have \"type\": \"object\"",
+                    cut_line(&tool.name, 80)
+                ));
+            }
+        }
+        tools.extend(page.tools);
+        if tools.len() > MOST_TOOLS {
+            return Err(format!("more than {MOST_TOOLS} tools"));
+        }
+        match page.next_cursor {
+            Some(next) => cursor = Some(next),
+            None => return Ok(tools),
+        }
+    }
+    Err(format!("more than {MOST_PAGES} pages"))
+}
+
+fn over_http(
+    url: &str,
+    headers: &std::collections::BTreeMap<String, String>,
+) -> Result<StreamableHttpClientTransport<reqwest::Client>, String> {
+    // An embedding program may have chosen a provider already: then that one is used.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let parsed = reqwest::Url::parse(url).map_err(|error| format!("url: {error}"))?;
+    let loopback = parsed.host_str().is_some_and(|host| {
+        let host = host.trim_matches(['[', ']']);
+        let address = host.parse::<std::net::IpAddr>();
+        host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    });
+    // No redirects: headers may be credentials, and are for this address.
+    let mut builder = reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(Duration::from_secs(10));
+    if loopback {
+        builder = builder.no_proxy();
+    }
+    if parsed.scheme() == "http" {
+        // A plain address must work on systems without any root certificates.
+        builder = builder.tls_certs_only([]);
+    }
+    let client = builder.build().map_err(|error| format!("url: {}", chain(&error)))?;
+    let mut sent = HashMap::new();
+    for (name, value) in headers {
+        let wrong = || format!("headers: `{}` is no header that can be sent", cut_line(name, 80));
+        let mut value = HeaderValue::from_str(value).map_err(|_| wrong())?;
+        value.set_sensitive(true);
+        sent.insert(HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?, value);
+    }
+    let config = StreamableHttpClientTransportConfig::with_uri(url)
+        .custom_headers(sent)
+        .max_sse_event_size(MAX_MESSAGE)
+        .max_json_response_size(MAX_MESSAGE);
+    Ok(StreamableHttpClientTransport::with_client(client, config))
+}
+
+fn started_wrong(error: &ClientInitializeError, ended: Option<std::process::ExitStatus>) -> String {
+    match (error, ended) {
+        (ClientInitializeError::JsonRpcError(error), _) => {
+            format!("initialize: error {}: {}", error.code.0, cut_line(&error.message, 400))
+        }
+        (ClientInitializeError::ExpectedInitResult(_), _) => {
+            "initialize: the answer has no protocolVersion, capabilities and serverInfo".to_owned()
+        }
+        (ClientInitializeError::NoCompatibleProtocolVersion { .. }, _) => {
+            format!("speaks no protocol version that is known; known are {}", known_versions())
+        }
+        (_, Some(status)) => format!("ended before it was initialised ({status})"),
+        (error, None) => format!("initialize: {}", cut_line(&chain(error), 600)),
+    }
+}
+
+fn too_long(time: Duration) -> String {
+    format!(
+        "did not start within {} s (MCP_TIMEOUT gives it more, in milliseconds)",
+        time.as_secs_f64()
+    )
+}
+
+fn known_versions() -> String {
+    let names: Vec<String> =
+        ProtocolVersion::KNOWN_VERSIONS.iter().map(ToString::to_string).collect();
+    names.join(", ")
+}
+
+/// An error with its causes, each once.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}

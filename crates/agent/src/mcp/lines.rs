@@ -1,0 +1,178 @@
+//! One JSON-RPC message a line, over a pair of pipes: bounded, and never silent about what is
+//! wrong. `rmcp`'s own transport drops lines that are too long, so that a call waits in vain.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use rmcp::service::{RxJsonRpcMessage, ServiceRole, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio_util::sync::CancellationToken;
+
+/// The longest message, in bytes.
+pub(super) const MAX_MESSAGE: usize = 16 * 1024 * 1024;
+
+/// Why nothing more is read, for whoever waits for an answer.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Why(Arc<Mutex<Option<String>>>);
+
+impl Why {
+    /// The reason, where there is one besides the end of the stream.
+    pub(super) fn said(&self) -> Option<String> {
+        self.0.lock().ok()?.clone()
+    }
+
+    fn say(&self, why: String) {
+        if let Ok(mut said) = self.0.lock() {
+            said.get_or_insert(why);
+        }
+    }
+}
+
+/// A transport over pipes.
+pub(super) struct Lines<R, W> {
+    reader: BufReader<R>,
+    writer: Arc<tokio::sync::Mutex<Option<W>>>,
+    line: Vec<u8>,
+    why: Why,
+    /// Cancelled when nothing more comes.
+    ended: CancellationToken,
+    /// Whether what cannot be read is answered: a server does, a client does not.
+    answers: bool,
+}
+
+/// A line, or why there is none.
+enum Read {
+    Line,
+    End,
+}
+
+impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
+    /// Over these pipes; `ended` is cancelled when nothing more comes.
+    pub(super) fn new(reader: R, writer: W, ended: CancellationToken, answers: bool) -> Self {
+        Self {
+            reader: BufReader::new(reader),
+            writer: Arc::new(tokio::sync::Mutex::new(Some(writer))),
+            line: Vec::new(),
+            why: Why::default(),
+            ended,
+            answers,
+        }
+    }
+
+    /// Where it will stand why nothing more is read.
+    pub(super) fn why(&self) -> Why {
+        self.why.clone()
+    }
+
+    /// Reads on to the end of a line. May be dropped and called again.
+    async fn read(&mut self) -> Read {
+        loop {
+            let available = match self.reader.fill_buf().await {
+                Ok([]) => return Read::End,
+                Ok(available) => available,
+                Err(error) => {
+                    self.why.say(format!("its output cannot be read: {error}"));
+                    return Read::End;
+                }
+            };
+            let end = memchr::memchr(b'\n', available);
+            let taken = end.map_or(available.len(), |at| at + 1);
+            if self.line.len() + taken > MAX_MESSAGE {
+                self.why.say(format!("it sent a message of more than {} MiB", MAX_MESSAGE >> 20));
+                return Read::End;
+            }
+            self.line.extend_from_slice(available.get(..taken).unwrap_or_default());
+            self.reader.consume(taken);
+            if end.is_some() {
+                return Read::Line;
+            }
+        }
+    }
+}
+
+/// Answers what cannot be read, with the id that it has, if any.
+async fn refuse<W: AsyncWrite + Unpin>(
+    writer: &tokio::sync::Mutex<Option<W>>,
+    code: i64,
+    message: &str,
+    id: Value,
+) {
+    let error = serde_json::json!({
+        "jsonrpc": "2.0",
+        "id": id,
+        "error": {"code": code, "message": message},
+    });
+    // Whoever does not read will be found out by the next message.
+    let _ = write(writer, format!("{error}\n").into_bytes()).await;
+}
+
+async fn write<W: AsyncWrite + Unpin>(
+    writer: &tokio::sync::Mutex<Option<W>>,
+    bytes: Vec<u8>,
+) -> io::Result<()> {
+    let mut writer = writer.lock().await;
+    let Some(writer) = writer.as_mut() else { return Err(io::ErrorKind::NotConnected.into()) };
+    writer.write_all(&bytes).await?;
+    writer.flush().await
+}
+
+impl<Role, R, W> Transport<Role> for Lines<R, W>
+where
+    Role: ServiceRole,
+    R: AsyncRead + Send + Unpin,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<Role>,
+    ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
+        let writer = Arc::clone(&self.writer);
+        let bytes = serde_json::to_vec(&item);
+        async move {
+            let mut bytes = bytes?;
+            bytes.push(b'\n');
+            write(&writer, bytes).await
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<Role>> {
+        loop {
+            if matches!(self.read().await, Read::End) {
+                self.ended.cancel();
+                return None;
+            }
+            let line = std::mem::take(&mut self.line);
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            if let Ok(message) = serde_json::from_slice(&line) {
+                return Some(message);
+            }
+            // Some servers print words where only messages belong; they are passed over.
+            if !self.answers {
+                continue;
+            }
+            let writer = &self.writer;
+            match serde_json::from_slice::<Value>(&line) {
+                Err(error) => {
+                    refuse(writer, -32700, &format!("Parse error: {error}"), Value::Null).await;
+                }
+                Ok(value) => match value.get("id") {
+                    Some(id) => refuse(writer, -32600, "Invalid request", id.clone()).await,
+                    // A notification that is not known is not answered.
+                    None if value.is_object() => {}
+                    None => refuse(writer, -32600, "Invalid request", Value::Null).await,
+                },
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), io::Error> {
+        drop(self.writer.lock().await.take());
+        Ok(())
+    }
+}

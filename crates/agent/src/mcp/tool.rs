@@ -1,0 +1,136 @@
+//! A server's tool, as the loop sees it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rmcp::model::{CallToolRequestParams, ClientRequest, Request, ServerResult, Tool as Told};
+use rmcp::service::{PeerRequestOptions, ServiceError};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::PREFIX;
+use super::client::Connection;
+use super::content;
+use crate::tool::{Tool, ToolContext, ToolDef, ToolOutput, cut_line, cut_middle, is_valid_name};
+
+/// The longest description that a model is told, in bytes.
+const DESCRIPTION: usize = 4 * 1024;
+
+/// What is left of a call's time for saying that it is over.
+const MARGIN: Duration = Duration::from_secs(5);
+
+pub(super) struct McpTool {
+    def: ToolDef,
+    /// The tool's name at its server.
+    name: String,
+    server: Arc<Connection>,
+}
+
+impl McpTool {
+    /// The tool, or why it cannot be one.
+    pub(super) fn new(told: &Told, server: &Arc<Connection>) -> Result<Self, String> {
+        let shown = cut_line(&told.name, 80);
+        let name = format!("{PREFIX}{}__{}", server.name, plain(&told.name));
+        if told.name.is_empty() || !is_valid_name(&name) {
+            return Err(format!(
+                "tool `{shown}` is left out: `{}` cannot name a tool (at most 64 characters)",
+                cut_line(&name, 120)
+            ));
+        }
+        let mut schema = told.input_schema.as_ref().clone();
+        // Some servers leave it away where there are no arguments.
+        schema.entry("type").or_insert_with(|| Value::from("object"));
+        let hints = told.annotations.as_ref();
+        let reads = hints.and_then(|hints| hints.read_only_hint) == Some(true);
+        let again = hints.and_then(|hints| hints.idempotent_hint) == Some(true);
+        let described = told.description.as_deref().or(told.title.as_deref()).unwrap_or_default();
+        Ok(Self {
+            def: ToolDef {
+                name,
+                description: cut_middle(described, DESCRIPTION),
+                input_schema: Value::Object(schema),
+                reads,
+                repeatable: reads || again,
+            },
+            name: told.name.clone().into_owned(),
+            server: Arc::clone(server),
+        })
+    }
+
+    /// Whether the server says whether the tool only reads.
+    pub(super) fn says_whether_it_reads(told: &Told) -> Option<bool> {
+        told.annotations.as_ref()?.read_only_hint
+    }
+}
+
+/// A name of the characters that a tool's name may have, as other clients write it.
+fn plain(name: &str) -> String {
+    let fit = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
+    name.chars().map(fit).collect()
+}
+
+#[async_trait]
+impl Tool for McpTool {
+    fn def(&self) -> ToolDef {
+        self.def.clone()
+    }
+
+    async fn call(&self, input: Value, cx: &ToolContext) -> ToolOutput {
+        let (server, cancel) = (Arc::clone(&self.server), cx.cancel.clone());
+        let mut params = CallToolRequestParams::new(self.name.clone());
+        params.arguments = match input {
+            Value::Object(members) => Some(members),
+            _ => None,
+        };
+        // A task of its own: where the call is given up, it still tells the server so.
+        let asked = tokio::spawn(async move { ask(&server, params, &cancel).await });
+        match asked.await {
+            Ok(Ok(output)) => output,
+            Ok(Err(why)) => ToolOutput::error(format!("{}: {why}", self.def.name)),
+            Err(_) => ToolOutput::error(format!("{}: the call was given up", self.def.name)),
+        }
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        Some(self.server.call_time + MARGIN)
+    }
+}
+
+async fn ask(
+    server: &Connection,
+    params: CallToolRequestParams,
+    cancel: &CancellationToken,
+) -> Result<ToolOutput, String> {
+    let name = &server.name;
+    if let Some(why) = server.gone().await {
+        return Err(why);
+    }
+    let request = ClientRequest::CallToolRequest(Request::new(params));
+    let options = PeerRequestOptions::with_timeout(server.call_time);
+    let sent = server.peer.send_cancellable_request(request, options).await;
+    let handle = match sent {
+        Ok(handle) => handle,
+        Err(error) => return Err(server.failed(&error).await),
+    };
+    let id = handle.id.clone();
+    let answer = tokio::select! {
+        answer = handle.await_response() => answer,
+        () = cancel.cancelled() => {
+            server.give_up(id).await;
+            return Err("the call was cancelled".to_owned());
+        }
+    };
+    match answer {
+        Ok(ServerResult::CallToolResult(result)) => Ok(content::output(&result)),
+        Ok(_) => Err(format!("server `{name}` answered with something that is no tool's result")),
+        Err(ServiceError::McpError(error)) => {
+            Err(format!("server `{name}` answered with error {}: {}", error.code.0, error.message))
+        }
+        Err(ServiceError::Timeout { .. }) => Err(format!(
+            "server `{name}` did not answer within {} s",
+            server.call_time.as_secs_f64()
+        )),
+        Err(error) => Err(server.failed(&error).await),
+    }
+}

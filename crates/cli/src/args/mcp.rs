@@ -1,0 +1,69 @@
+//! The arguments of `softland mcp`: those of `run` that make sense for agents that others call.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{ArgMatches, Command};
+use softland_agent::http::provider::Api;
+
+use super::{RunArgs, one, policy_keys, spec};
+use crate::config::{LISTEN, listen_address};
+use crate::failure::Failure;
+
+/// What `softland mcp` was given.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct McpArgs {
+    pub(crate) folder: PathBuf,
+    pub(crate) listen: Option<SocketAddr>,
+    /// What holds for each agent; the agent file is not among it.
+    pub(crate) run: RunArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  claude mcp add specialists -- softland mcp ~/agents --root . --model anthropic/claude-sonnet-5-5
+  softland mcp agents --listen 127.0.0.1:4143 --cost-limit-usd 0.20
+
+Each agent file (*.md) is a tool named as its agent, with one argument, `prompt`. Every call is a run
+of its own, as `softland run` has it, under the file's limits and these flags, and is answered: with
+the answer, marked where it is landed or softland's own, or with an error that says why not. Files
+that name the tool `agent` may call the others of the folder. Standard output carries the protocol
+and nothing else; the end of standard input stops every run.";
+
+pub(super) fn mcp() -> Command {
+    let command = Command::new("mcp")
+        .about("Serves the agent files of a folder as MCP tools")
+        .after_help(EXAMPLES)
+        .max_term_width(100)
+        .arg(spec::path("DIR").required(true).help("The folder of agent files (*.md)"))
+        .arg(spec::text("listen", "ADDR").help(
+            "Serve streamable HTTP at http://ADDR/mcp, on the loopback only, in place of standard \
+             input and output; port 0 takes a free one",
+        ));
+    let command = spec::what_runs(command);
+    spec::with_policy_flags(spec::model(command))
+}
+
+pub(super) fn mcp_args(matches: &ArgMatches) -> Result<McpArgs, Failure> {
+    let listen = one::<String>(matches, "listen").map(|text| {
+        listen_address(&text)
+            .ok_or_else(|| Failure::usage(format!("--listen must be {LISTEN}, got \"{text}\"")))
+    });
+    Ok(McpArgs {
+        folder: one(matches, "DIR").unwrap_or_default(),
+        listen: listen.transpose()?,
+        run: RunArgs {
+            root: one(matches, "root"),
+            mcp: one(matches, "mcp"),
+            allow_shell: matches.get_flag("allow-shell"),
+            model: one(matches, "model"),
+            base_url: one(matches, "base-url"),
+            api: one::<String>(matches, "api").and_then(|name| Api::from_name(&name)),
+            config: one(matches, "config"),
+            policy: one(matches, "policy"),
+            keys: policy_keys(matches)?,
+            verbose: matches.get_count("verbose"),
+            ..RunArgs::default()
+        },
+    })
+}

@@ -1,0 +1,202 @@
+//! `softland mcp`: the agent files of a folder as MCP tools; and the servers of `--mcp`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use softland_agent::mcp::{self, Servers, Specialist};
+use softland_agent::{AGENT_TOOL, AgentFile, Conversation, Event, EventKind, Report};
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+
+use crate::args::{McpArgs, RunArgs};
+use crate::failure::{Failure, status};
+use crate::render::Writer;
+use crate::settings::{Settings, folder};
+use crate::signals::Signals;
+
+mod servers;
+
+pub(crate) use servers::servers;
+
+/// Serves until the client goes or a signal comes.
+pub(crate) fn run(args: &McpArgs) -> Result<ExitCode, Failure> {
+    let writer = Writer::of_process();
+    let system = |error| Failure::usage(format!("nothing can be served: {error}"));
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(system)?;
+    let entered = runtime.enter();
+    let mut signals = Signals::listen().map_err(system)?;
+    let files = files(args)?;
+    let all = RunArgs { agents: Some(args.folder.clone()), ..args.run.clone() };
+    let servers = Arc::new(servers(&all, &runtime, &mut signals)?);
+    for warning in &servers.warnings {
+        writer.warning(warning);
+    }
+    let specialists = specialists(args, files, &servers, &writer)?;
+    let ended = serve(args, specialists, &runtime, signals, &writer);
+    if let (Ok(Some(_)), Some(servers)) = (&ended, Arc::into_inner(servers)) {
+        runtime.block_on(servers.end());
+    }
+    drop(entered);
+    // Standard input may still be waited for.
+    runtime.shutdown_background();
+    Ok(match ended? {
+        Some(()) => ExitCode::SUCCESS,
+        None => ExitCode::from(status::CANCELLED),
+    })
+}
+
+/// The agent files of the folder, each right by itself, their names fit for tools.
+fn files(args: &McpArgs) -> Result<Vec<(PathBuf, AgentFile)>, Failure> {
+    let paths = folder::files(&args.folder).map_err(Failure::usage)?;
+    let (mut files, mut problems) = (Vec::new(), Vec::new());
+    for path in paths {
+        match AgentFile::load(&path).0 {
+            Ok(file) if is_tool_name(&file.name) => files.push((path, file)),
+            Ok(file) => problems.push(format!(
+                "{}: name: `{}` cannot name a tool: 1 to 64 of a-z A-Z 0-9 _ - are allowed",
+                path.display(),
+                file.name
+            )),
+            Err(errors) => problems.extend(errors.iter().map(ToString::to_string)),
+        }
+    }
+    problems.extend(folder::same_names(&files));
+    if problems.is_empty() { Ok(files) } else { Err(Failure::all(problems)) }
+}
+
+fn is_tool_name(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}
+
+/// The agents, each tried once, so that what is wrong is known before anybody calls.
+fn specialists(
+    args: &McpArgs,
+    files: Vec<(PathBuf, AgentFile)>,
+    servers: &Arc<Servers>,
+    writer: &Writer,
+) -> Result<Vec<Arc<dyn Specialist>>, Failure> {
+    let (mut specialists, mut problems) = (Vec::<Arc<dyn Specialist>>::new(), Vec::new());
+    let mut warned: Vec<String> = Vec::new();
+    for (path, file) in files {
+        let delegates = file.tools.iter().any(|tool| tool == AGENT_TOOL);
+        let run = RunArgs {
+            agent: Some(path),
+            agents: delegates.then(|| args.folder.clone()),
+            ..args.run.clone()
+        };
+        match Settings::without_prompt(&run, servers) {
+            Ok(settings) => {
+                for warning in settings.warnings {
+                    if !warned.contains(&warning) {
+                        writer.warning(&warning);
+                        warned.push(warning);
+                    }
+                }
+                let AgentFile { name, description, .. } = file;
+                let servers = Arc::clone(servers);
+                specialists.push(Arc::new(Served { name, description, run, servers }));
+            }
+            Err(failure) => problems.extend(failure.messages),
+        }
+    }
+    problems.dedup();
+    if problems.is_empty() { Ok(specialists) } else { Err(Failure::all(problems)) }
+}
+
+/// Serves to the end; `None` where that was forced.
+fn serve(
+    args: &McpArgs,
+    specialists: Vec<Arc<dyn Specialist>>,
+    runtime: &Runtime,
+    mut signals: Signals,
+    writer: &Writer,
+) -> Result<Option<()>, Failure> {
+    let stop = CancellationToken::new();
+    let until = stop.clone();
+    let listening = match args.listen {
+        None => None,
+        Some(address) => {
+            let listening =
+                runtime.block_on(mcp::listen(specialists.clone(), address, until.clone()));
+            let listening =
+                listening.map_err(|error| Failure::usage(format!("--listen: {error}")))?;
+            writer.note(&format!("listening on {}", listening.url()));
+            Some(listening)
+        }
+    };
+    runtime.block_on(async {
+        let serving = async {
+            match listening {
+                Some(listening) => {
+                    listening.run().await;
+                    Ok(())
+                }
+                None => {
+                    let pipes = (tokio::io::stdin(), tokio::io::stdout());
+                    mcp::over_stdio(specialists, pipes.0, pipes.1, until).await
+                }
+            }
+        };
+        tokio::pin!(serving);
+        let mut asked = false;
+        loop {
+            tokio::select! {
+                ended = &mut serving => return ended.map(Some).map_err(Failure::usage),
+                () = signals.next() => {
+                    if asked {
+                        return Ok(None);
+                    }
+                    asked = true;
+                    stop.cancel();
+                }
+            }
+        }
+    })
+}
+
+/// An agent file that is served. It is read anew for each call, so that each is what
+/// `softland run` would be, with tools of its own.
+struct Served {
+    name: String,
+    description: String,
+    run: RunArgs,
+    servers: Arc<Servers>,
+}
+
+#[async_trait]
+impl Specialist for Served {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn description(&self) -> &str {
+        &self.description
+    }
+
+    async fn run(
+        &self,
+        prompt: &str,
+        events: &mut (dyn for<'e> FnMut(&'e Event) + Send),
+        cancel: &CancellationToken,
+    ) -> Result<Report, String> {
+        let settings = Settings::without_prompt(&self.run, &self.servers)
+            .map_err(|failure| failure.messages.join("; "))?;
+        let Settings { agent, mut places, .. } = settings;
+        let mut failure = None;
+        let mut hear = |event: &Event| {
+            let explained = places.explain(event);
+            if let Some(EventKind::Error { message, .. }) = explained.as_ref().map(|e| &e.kind) {
+                failure = Some(message.clone());
+            }
+            events(explained.as_ref().unwrap_or(event));
+        };
+        let mut conversation = Conversation::new();
+        let report = Box::pin(agent.ask(&mut conversation, prompt, &mut hear, cancel)).await;
+        let report = report.map_err(|unfit| unfit.to_string())?;
+        Ok(Report { failure: failure.or_else(|| report.failure.clone()), ..report })
+    }
+}

@@ -1,0 +1,101 @@
+//! The servers of `--mcp`: those that the agent files name are started before anything is asked.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use softland_agent::AgentFile;
+use softland_agent::mcp::{Heard, Servers, ServersFile};
+use tokio::runtime::Runtime;
+
+use crate::args::RunArgs;
+use crate::failure::{Failure, status};
+use crate::programs;
+use crate::render::Writer;
+use crate::settings::folder;
+use crate::signals::Signals;
+
+/// Starts the servers that the agent files of a run name.
+///
+/// # Errors
+/// A file with mistakes, a server that is not there or does not start; a signal meanwhile, with the
+/// exit status of a cancelled run.
+pub(crate) fn servers(
+    args: &RunArgs,
+    runtime: &Runtime,
+    signals: &mut Signals,
+) -> Result<Servers, Failure> {
+    let Some(path) = &args.mcp else { return Ok(Servers::default()) };
+    let env = |name: &str| std::env::var(name).ok();
+    let file = ServersFile::load(path, &env).map_err(Failure::all)?;
+    // What is wrong with an agent file is said before any server is started.
+    let Some(agents) = agents(args) else { return Ok(Servers::default()) };
+    let named = named(&file, &agents)?;
+    let mut warnings = file.warnings.clone();
+    if named.is_empty() {
+        warnings.push(format!(
+            "--mcp: no agent file names a tool of {} (mcp__SERVER__TOOL), so no server is started",
+            file.label
+        ));
+    }
+    programs::close_to_others();
+    let verbose = args.verbose;
+    let heard: Heard = Arc::new(move |server: &str, line: &str| {
+        if verbose > 0 {
+            Writer::of_process().note(&format!("{server}: {line}"));
+        }
+    });
+    let started = runtime.block_on(async {
+        tokio::select! {
+            biased;
+            () = signals.next() => None,
+            started = Servers::start(&file, &named, &env, &heard) => Some(started),
+        }
+    });
+    match started {
+        None => {
+            Err(Failure::usage("cancelled while MCP servers started")
+                .with_status(status::CANCELLED))
+        }
+        Some(Err(error)) => Err(Failure::all(error.messages)),
+        Some(Ok(mut servers)) => {
+            warnings.append(&mut servers.warnings);
+            servers.warnings = warnings;
+            Ok(servers)
+        }
+    }
+}
+
+/// The agent files of the run; `None` where one cannot be read.
+fn agents(args: &RunArgs) -> Option<Vec<(PathBuf, AgentFile)>> {
+    let mut paths: Vec<PathBuf> = args.agent.iter().cloned().collect();
+    if let Some(folder) = &args.agents {
+        paths.extend(folder::files(folder).ok()?);
+    }
+    paths.into_iter().map(|path| Some((path.clone(), AgentFile::load(&path).0.ok()?))).collect()
+}
+
+/// The servers that agent files name, each in the file.
+fn named(file: &ServersFile, agents: &[(PathBuf, AgentFile)]) -> Result<BTreeSet<String>, Failure> {
+    let (mut named, mut problems) = (BTreeSet::new(), Vec::new());
+    for (path, agent) in agents {
+        for server in agent.servers() {
+            if file.get(server).is_some() {
+                named.insert(server.to_owned());
+                continue;
+            }
+            let there: Vec<&str> = file.names().collect();
+            let line = agent.tools_line.map(|line| format!(":{line}")).unwrap_or_default();
+            let problem = format!(
+                "{}{line}: tools: {} has no server `{server}`; it has {}",
+                path.display(),
+                file.label,
+                if there.is_empty() { "none".to_owned() } else { there.join(", ") }
+            );
+            if !problems.contains(&problem) {
+                problems.push(problem);
+            }
+        }
+    }
+    if problems.is_empty() { Ok(named) } else { Err(Failure::all(problems)) }
+}
