@@ -93,6 +93,9 @@ pub enum EventKind {
         cache_read: u64,
         cache_write: u64,
         cost_usd: Option<f64>,
+        /// The provider's name for the request, where it gave one just now.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        request_id: Option<String>,
     },
     /// A call began another agent's run. The envelope's `run` is the parent's.
     Child {

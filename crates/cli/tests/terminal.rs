@@ -5,7 +5,7 @@
 
 mod support;
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -32,14 +32,23 @@ impl Shown {
     }
 }
 
-/// A command on a terminal of so many columns; after the first status line it has `then` columns.
-fn on_terminal(command: CommandBuilder, columns: u16, then: Option<u16>) -> Shown {
+/// What is done to the terminal once there is a status line.
+enum Then {
+    /// It has so many columns.
+    Resize(u16),
+    /// Control-C is typed.
+    Interrupt,
+}
+
+/// A command on a terminal of so many columns.
+fn on_terminal(command: CommandBuilder, columns: u16, then: Option<Then>) -> Shown {
     let size = |cols| PtySize { rows: 400, cols, pixel_width: 0, pixel_height: 0 };
     let began = Instant::now();
     let pty = native_pty_system().openpty(size(columns)).unwrap();
     let mut child = pty.slave.spawn_command(command).unwrap();
     drop(pty.slave);
     let mut reader = pty.master.try_clone_reader().unwrap();
+    let mut writer = pty.master.take_writer().unwrap();
     let mut screen = vt100::Parser::new(400, columns, 0);
     let (mut raw, mut buffer, mut then) = (Vec::new(), [0; 4096], then);
     // The terminal of a program that has ended reads as an error on some systems.
@@ -47,10 +56,16 @@ fn on_terminal(command: CommandBuilder, columns: u16, then: Option<u16>) -> Show
         let new = &buffer[..read];
         raw.extend_from_slice(new);
         screen.process(new);
-        if let Some(cols) = then.filter(|_| String::from_utf8_lossy(new).contains(FRAMES)) {
-            pty.master.resize(size(cols)).unwrap();
-            screen.screen_mut().set_size(400, cols);
-            then = None;
+        if !String::from_utf8_lossy(new).contains(FRAMES) {
+            continue;
+        }
+        match then.take() {
+            Some(Then::Resize(cols)) => {
+                pty.master.resize(size(cols)).unwrap();
+                screen.screen_mut().set_size(400, cols);
+            }
+            Some(Then::Interrupt) => writer.write_all(b"\x03").unwrap(),
+            None => {}
         }
     }
     let status = child.wait().unwrap().exit_code();
@@ -127,6 +142,18 @@ fn what_is_waited_for_is_shown_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn control_c_leaves_nothing_behind_either() {
+    let (agent, root) = texts();
+    let flags = ["--model", "sim/slow:600000"];
+    let command = command(&[XTERM], &run(&agent, &root, &flags));
+    let shown = on_terminal(command, 80, Some(Then::Interrupt));
+    assert_eq!(shown.status, 130, "{}", shown.screen);
+    assert!(shown.screen.contains("\ncancelled: by you\n"), "{}", shown.screen);
+    assert!(shown.screen.contains("softland run --resume run-"), "{}", shown.screen);
+    assert!(!shown.screen.contains(FRAMES) && !shown.screen.contains("^C"), "{}", shown.screen);
+}
+
+#[test]
 fn over_ssh_it_is_drawn_seldom() {
     let (agent, root) = texts();
     let flags = ["--model", "sim/slow:700", "--tool-calls-limit", "1"];
@@ -141,7 +168,8 @@ fn over_ssh_it_is_drawn_seldom() {
 fn a_status_line_keeps_to_a_width_that_changes() {
     let (agent, root) = texts();
     let flags = ["--model", "sim/slow:400", "--tool-calls-limit", "2"];
-    let shown = on_terminal(command(&[XTERM], &run(&agent, &root, &flags)), 80, Some(30));
+    let shown =
+        on_terminal(command(&[XTERM], &run(&agent, &root, &flags)), 80, Some(Then::Resize(30)));
     assert_eq!(shown.status, 0);
     assert!(!shown.screen.contains(FRAMES), "{}", shown.screen);
     assert!(shown.screen.contains("tool call"), "{}", shown.screen);

@@ -331,12 +331,14 @@ fn tell(
             return;
         }
         let cost = meter.add(*tokens, request_bytes);
+        let request_id = emit.request_id.take();
         emit.send(EventKind::Usage {
             input: tokens.input,
             output: tokens.output,
             cache_read: tokens.cache_read,
             cache_write: tokens.cache_write_5m.saturating_add(tokens.cache_write_1h),
             cost_usd: cost.map(softland_session::core::NanoUsd::dollars),
+            request_id,
         });
     } else if let Some(kind) = emit::kind(shown) {
         emit.send(kind);
@@ -370,6 +372,7 @@ async fn attempt(
         taken.ended = CameTo::Refused;
         return Attempt::Failed(refused(form, response).await);
     }
+    emit.request_id = response.head.request_id.clone();
     let streamed = response.head.content_type.as_deref().is_none_or(is_event_stream);
     let mut tell_all = |out: Out| {
         for shown in out.events {

@@ -35,13 +35,15 @@ pub(super) struct Emitter<'a> {
     hidden: bool,
     /// The model was told what is left.
     counts: bool,
+    /// The provider's name for the request whose answer is being told.
+    pub(super) request_id: Option<String>,
 }
 
 impl<'a> Emitter<'a> {
     pub(super) fn new(sink: &'a dyn Hear, journal: RunJournal, thinking: bool) -> Self {
         let (seq, turn, calls_of) = (0, 0, 0);
-        let (hidden, counts) = (false, false);
-        Self { sink, journal, seq, turn, calls_of, thinking, hidden, counts }
+        let (hidden, counts, request_id) = (false, false, None);
+        Self { sink, journal, seq, turn, calls_of, thinking, hidden, counts, request_id }
     }
 
     /// Who listens.

@@ -119,6 +119,7 @@ impl UnderWay<'_> {
             cache_read: 0,
             cache_write: 0,
             cost_usd: reserve.cost().map(NanoUsd::dollars),
+            request_id: None,
         });
     }
 

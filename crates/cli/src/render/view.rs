@@ -133,8 +133,8 @@ impl View {
                 }
                 self.did(&what);
             }
-            EventKind::Usage { input, output, cache_read, cache_write, .. } => {
-                self.usage([*input, *cache_read, *cache_write, *output]);
+            EventKind::Usage { input, output, cache_read, cache_write, request_id, .. } => {
+                self.usage([*input, *cache_read, *cache_write, *output], request_id.as_deref());
             }
             // The call above it says so, and the child's own picture follows.
             EventKind::Child { .. } => {}

@@ -26,14 +26,16 @@ impl Heard {
 
 impl View {
     /// The end of a response; tokens uncached, from the cache, into the cache, and out.
-    pub(super) fn usage(&mut self, [input, read, write, output]: [u64; 4]) {
+    pub(super) fn usage(&mut self, [input, read, write, output]: [u64; 4], id: Option<&str>) {
         self.heard.output = Some(output);
         if self.show.verbose == 0 {
             return;
         }
         let context = [input, read, write, output].into_iter().fold(0, u64::saturating_add);
+        let id = id.filter(|_| self.show.verbose > 1);
+        let id = id.map(|id| format!(" · request {id}")).unwrap_or_default();
         self.did(&format!(
-            "usage: {} in, {} from cache, {} to cache, {} out · context {} tokens",
+            "usage: {} in, {} from cache, {} to cache, {} out · context {} tokens{id}",
             grouped(input),
             grouped(read),
             grouped(write),

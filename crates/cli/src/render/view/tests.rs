@@ -323,6 +323,7 @@ fn verbose_shows_phases_contexts_and_odd_turns() {
         cache_read: 200,
         cache_write: 0,
         cost_usd: None,
+        request_id: Some("req-9".to_owned()),
     };
     let evidence =
         Evidence { turns: vec![1, 2], call: Some("grep".to_owned()), ..Evidence::default() };
@@ -347,6 +348,9 @@ fn verbose_shows_phases_contexts_and_odd_turns() {
         assert!(shown.contains(wanted), "no {wanted} in\n{shown}");
     }
     assert_eq!(shown.matches("odd turn").count(), 2);
+    assert!(!shown.contains("req-9"));
+    let twice = terminal(Show { verbose: 2, ..STREAM }, 80, kinds.clone());
+    assert!(twice.contains("    request req-9\n"), "{twice}");
     assert!(!terminal(STREAM, 80, kinds).contains("odd turn"));
 }
 
