@@ -16,6 +16,7 @@ mod call;
 mod error;
 mod file;
 mod past;
+mod recall;
 mod record;
 mod run;
 
@@ -35,6 +36,7 @@ use record::Record;
 pub use call::{KeptCall, KeptResult, Place};
 pub use error::{JournalError, JournalErrorKind};
 pub(crate) use past::Known;
+pub use recall::Recalled;
 pub(crate) use record::{Call, CallResult, Came, CameTo, Request, Reserve, Round, Took};
 pub use record::{Parent, Start, Told};
 pub(crate) use run::{Clock, Fate, body};
@@ -51,6 +53,8 @@ struct Inner {
     file: Mutex<file::Writer>,
     /// What went wrong first: after that nothing is written any more.
     failure: Mutex<Option<JournalError>>,
+    /// Nothing is written to it at all.
+    closed: bool,
     runs: Mutex<Runs>,
     /// Runs that have not come to the end of what is recorded of them.
     behind: Mutex<BTreeSet<String>>,
@@ -77,7 +81,7 @@ impl Journal {
     /// # Errors
     /// A file that is not empty, is in use, or cannot be made.
     pub fn create(path: &Path) -> Result<Self, JournalError> {
-        Ok(Self::over(path, Box::new(file::create(path)?), Runs::default()))
+        Ok(Self::over(path, Some(Box::new(file::create(path)?)), Runs::default()))
     }
 
     /// Opens the journal of a run that is to be gone on with. A last line that was not written
@@ -91,14 +95,17 @@ impl Journal {
         if runs.root.is_none() {
             return Err(JournalError::new(path, JournalErrorKind::Empty));
         }
-        Ok(Self::over(path, Box::new(file), runs))
+        Ok(Self::over(path, Some(Box::new(file)), runs))
     }
 
-    fn over(path: &Path, file: file::Writer, runs: Runs) -> Self {
+    /// A journal of these runs; without a file nothing is written to it.
+    fn over(path: &Path, file: Option<file::Writer>, runs: Runs) -> Self {
+        let closed = file.is_none();
+        let file = file.unwrap_or_else(|| Box::new(std::io::sink()));
         let (file, failure, runs) = (Mutex::new(file), Mutex::default(), Mutex::new(runs));
         let (behind, caught_up) = (Mutex::default(), Notify::new());
         let path = path.to_owned();
-        Self { inner: Arc::new(Inner { path, file, failure, runs, behind, caught_up }) }
+        Self { inner: Arc::new(Inner { path, file, failure, closed, runs, behind, caught_up }) }
     }
 
     /// The same, its records written through something else: to count, copy or refuse them.
@@ -183,6 +190,10 @@ impl Journal {
     fn append<R: Record>(&self, run: &str, ms: u64, record: &R) -> Result<(), JournalError> {
         if let Some(failure) = self.failure() {
             return Err(failure);
+        }
+        if self.inner.closed {
+            let closed = std::io::ErrorKind::ReadOnlyFilesystem.into();
+            return Err(self.fail(JournalError::io(self.path(), "written", &closed)));
         }
         let mut file = lock(&self.inner.file);
         let written = file::line(run, ms, record).and_then(|line| file.write_all(&line));

@@ -305,13 +305,23 @@ impl UnderWay<'_> {
         loop {
             (self.turn, self.nth) = (self.turn + 1, 0);
             let (driven, used) = self.turn().await;
+            self.settled().await;
             let report = match self.journal.failure() {
                 Some(error) => Some(self.unkept(&error)),
                 None => self.take(driven, &used).await,
             };
             if let Some(report) = report {
+                self.settled().await;
                 return self.report(report);
             }
+        }
+    }
+
+    /// Waits for the tree to come to where it was, where the run itself has: nothing new is written
+    /// before.
+    pub(super) async fn settled(&self) {
+        if !self.journal.is_replaying() {
+            self.journal.caught_up().await;
         }
     }
 

@@ -1,5 +1,6 @@
 //! `softland show RUN`: one run of a ledger, or those that a client calls so, step by step, with
-//! the reason of each decision; or one call of a run that is kept, whole.
+//! the reason of each decision; or one call of a run that is kept, whole. One that `softland run` has
+//! kept is shown from its journal.
 
 use std::process::ExitCode;
 
@@ -11,6 +12,7 @@ use crate::render::{Writer, count, flow};
 use crate::runs::{self, ending, money, tokens};
 
 mod call;
+mod kept;
 mod steps;
 
 /// Columns of the head where there is no terminal.
@@ -20,6 +22,9 @@ const WIDTH: usize = 100;
 pub(crate) fn run(args: &ShowArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
     if !args.call.is_empty() {
         return call::show(args, writer);
+    }
+    if let Some(journal) = kept::find(args) {
+        return kept::show(&journal, args, writer);
     }
     let path = runs::ledger(&args.of)?;
     let Some(reader) = runs::open(&path)? else {

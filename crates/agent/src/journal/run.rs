@@ -57,6 +57,8 @@ impl Clock {
 pub(crate) enum Fate {
     /// It is to be run.
     Run,
+    /// It was under way when the process ended, and is not to be run again.
+    Lost,
     /// It has this result.
     Has(ToolOutput, Duration),
     /// What it was to be written to is gone: it is not run.
@@ -193,7 +195,8 @@ impl RunJournal {
 
     /// A recorded run is gone on with. Of one that has come to an answer nothing is changed.
     pub(crate) fn resume(&self) -> Result<(), JournalError> {
-        if lock(&self.past).is_done() || self.parent.is_some() {
+        let closed = self.journal.as_ref().is_some_and(|journal| journal.inner.closed);
+        if lock(&self.past).is_done() || self.parent.is_some() || closed {
             return Ok(());
         }
         let softland = env!("CARGO_PKG_VERSION").to_owned();
@@ -208,6 +211,11 @@ impl RunJournal {
     /// Whether it is recorded that this turn's calls were answered: then their results were told.
     pub(crate) fn has_round(&self, turn: u64) -> bool {
         lock(&self.past).rounds.contains_key(&turn)
+    }
+
+    /// Whether it is recorded that the run was cancelled while this turn's calls ran.
+    pub(crate) fn was_cancelled(&self, turn: u64) -> bool {
+        lock(&self.past).rounds.get(&turn).is_some_and(|round| round.cancelled)
     }
 
     /// The facts of a turn. The time among them is the recorded one, where there is one, and so is,
@@ -313,31 +321,31 @@ impl RunJournal {
         }
     }
 
-    /// A call is about to begin a run of its own.
-    pub(crate) fn calls_agent(&self, call: &Call) -> Result<(), JournalError> {
+    /// A call is about to run.
+    pub(crate) fn calls(&self, call: &Call) -> Result<(), JournalError> {
         self.append(call)
     }
 
     /// What becomes of a call, before it is run. One that was under way when the process ended is
     /// run again only where that does no harm.
-    pub(crate) fn call(&self, call: Call, again: bool) -> Fate {
+    pub(crate) fn call(&self, call: &Call, again: bool) -> Fate {
         let known = self.taken(|past| past.calls.remove(&(call.turn, call.call)));
-        let fate = match known {
-            None => self.append(&call).map(|()| Fate::Run),
-            Some((known, result)) if known == call => match result {
-                Some(result) => Ok(Fate::Has(result.output(), Duration::from_millis(result.took))),
-                None if again => self.append(&call).map(|()| Fate::Run),
-                None => self.interrupted(&call),
+        match known {
+            None => Fate::Run,
+            Some((known, result)) if known == *call => match result {
+                Some(result) => Fate::Has(result.output(), Duration::from_millis(result.took)),
+                None if again => Fate::Run,
+                None => Fate::Lost,
             },
-            Some(_) => Err(self.differs("call", call.turn)),
-        };
-        fate.unwrap_or_else(Fate::Broken)
+            Some(_) => Fate::Broken(self.differs("call", call.turn)),
+        }
     }
 
-    fn interrupted(&self, call: &Call) -> Result<Fate, JournalError> {
+    /// A call that was under way when the process ended has its result: nobody knows what it did.
+    pub(crate) fn interrupted(&self, call: &Call) -> Result<ToolOutput, JournalError> {
         let output = ToolOutput::error(interrupted(&call.name));
         self.result(call, &output, Duration::ZERO, true)?;
-        Ok(Fate::Has(output, Duration::ZERO))
+        Ok(output)
     }
 
     /// What a call that was run came to.

@@ -130,7 +130,8 @@ pub(super) fn children_again(agent: &Agent, children: &[Start]) -> Result<(), Un
 }
 
 impl Told {
-    fn def(&self, repeatable: bool) -> ToolDef {
+    /// The tool's definition.
+    pub(crate) fn def(&self, repeatable: bool) -> ToolDef {
         let Self { name, description, input_schema, reads } = self.clone();
         ToolDef { name, description, input_schema, reads, repeatable }
     }

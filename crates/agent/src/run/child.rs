@@ -71,7 +71,7 @@ impl UnderWay<'_> {
             None => {
                 self.journal.caught_up().await;
                 let held = expects > 0 && self.meter.purse.hold_more(self.of_children(expects));
-                self.journal.calls_agent(&Call { held, ..now.clone() }).map_err(broken)?;
+                self.journal.calls(&Call { held, ..now.clone() }).map_err(broken)?;
                 None
             }
         };
@@ -206,7 +206,8 @@ impl Child {
                 UnderWay::new(&agent, setup, &mut conversation, purse, emit, within);
             let report = under_way.run().await;
             let cost = under_way.meter.cost();
-            let cancelled = report.ended.outcome == Outcome::Cancelled && cancel.is_cancelled();
+            let cancelled = report.ended.outcome == Outcome::Cancelled
+                && (cancel.is_cancelled() || parent.was_cancelled(call.turn));
             let (usage, output) = (report.usage, hand_back(Some(AGENT_TOOL), &agent.name, report));
             let (output, took) = match result {
                 Some(result) => (result.output(), Duration::from_millis(result.took)),

@@ -270,16 +270,25 @@ pub(super) async fn call<R: Future<Output = ToolOutput>>(
     let (id, name, input) = (call.id.clone(), call.name.clone(), call.input.clone());
     let call = Call { turn, call: at, id, name, input, held: false };
     let again = may_run_again(agent.tools.get(&call.name));
-    match journal.call(call.clone(), again) {
-        Fate::Has(output, took) => return (output, took),
-        // The run ends: nobody is told this.
-        Fate::Broken(error) => return (ToolOutput::error(error.to_string()), Duration::ZERO),
-        Fate::Run => {}
+    // The run ends: nobody is told this.
+    let broken = |error: JournalError| (ToolOutput::error(error.to_string()), Duration::ZERO);
+    let fate = journal.call(&call, again);
+    if matches!(fate, Fate::Run | Fate::Lost) {
+        // What is recorded elsewhere in the tree may still come out otherwise.
+        journal.caught_up().await;
     }
-    // What is recorded elsewhere in the tree may still come out otherwise.
-    journal.caught_up().await;
-    if let Some(error) = journal.failure() {
-        return (ToolOutput::error(error.to_string()), Duration::ZERO);
+    match fate {
+        Fate::Has(output, took) => return (output, took),
+        Fate::Broken(error) => return broken(error),
+        Fate::Lost => {
+            let output = journal.interrupted(&call);
+            return output.map_or_else(broken, |output| (output, Duration::ZERO));
+        }
+        Fate::Run => {
+            if let Err(error) = journal.calls(&call) {
+                return broken(error);
+            }
+        }
     }
     let began = Instant::now();
     let output = run().await;

@@ -32,6 +32,7 @@ impl UnderWay<'_> {
             None => self.all_at_once(calls).await,
             Some(limit) => self.one_by_one(calls, limit, chars_before).await,
         };
+        self.settled().await;
         self.answer_round(&results)
     }
 

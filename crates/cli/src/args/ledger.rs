@@ -80,11 +80,13 @@ pub(super) fn runs() -> Command {
 
 pub(super) fn show() -> Command {
     let show = Command::new("show")
-        .about("Shows one run of a ledger, step by step, with the reason of each decision")
+        .about("Shows one run, step by step, with the reason of each decision: one that `softland run` \
+                has kept, or one of a ledger")
         .max_term_width(100)
         .arg(Arg::new("RUN").required(true).help(
-            "The run's id, a unique prefix of it, or the client's name for it (x-softland-run); \
-             with --call: the id or the journal of a run that is kept",
+            "A kept run's id (RUN.2: its second sub-agent's) or journal; in a ledger the run's id, a \
+             unique prefix of it, or the client's name for it (x-softland-run); with --call: the id \
+             or the journal of a run that is kept",
         ));
     which(show).arg(
         spec::text("call", "TURN.N")

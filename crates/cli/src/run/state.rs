@@ -33,7 +33,7 @@ pub(super) fn make(folder: &Path) -> std::io::Result<()> {
 }
 
 /// The journal of a run in the folder.
-pub(super) fn file(folder: &Path, run: &str) -> PathBuf {
+pub(crate) fn file(folder: &Path, run: &str) -> PathBuf {
     folder.join(format!("{run}.ndjson"))
 }
 

@@ -26,6 +26,28 @@ pub(super) fn steps(run: &Run, steps: &[Step], width: Option<usize>) -> String {
     std::iter::once(&head).chain(&rows).map(|row| line(row, widths, width)).collect()
 }
 
+/// The same of a run that is told again, by turn, name and fields: nobody knows when.
+pub(super) fn told(steps: &[(u64, String, Map<String, Value>)], width: Option<usize>) -> String {
+    let rows = steps.chunk_by(|a, b| a.0 == b.0 && a.1 == b.1 && piece(&a.1).is_some());
+    let mut text = String::new();
+    for group in rows {
+        let Some((turn, event, fields)) = group.first() else { continue };
+        let (what, why) = match piece(event) {
+            Some(name) => {
+                let texts = group.iter().filter_map(|(_, _, fields)| fields.get(name)?.as_str());
+                (event.clone(), said(&texts.collect::<String>()))
+            }
+            None => described(event, fields),
+        };
+        let turn = if *turn == 0 { "-".to_owned() } else { turn.to_string() };
+        let (what, why) = (harmless_line(&what, None), harmless_line(&why, None));
+        let row = format!("{turn:>4}  {what:<16}  {why}");
+        text += &harmless_line(row.trim_end(), width);
+        text.push('\n');
+    }
+    text
+}
+
 fn line([time, turn, what, why]: &[String; 4], widths: [usize; 3], width: Option<usize>) -> String {
     let pad = |cell: &str, to: usize| " ".repeat(to.saturating_sub(cell.width()));
     let [times, turns, whats] = widths;

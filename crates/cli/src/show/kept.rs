@@ -1,0 +1,174 @@
+//! A run that `softland run` has kept: its journal told again, without anything being sent or run.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde_json::{Map, Value};
+use softland_agent::core::NanoUsd;
+use softland_agent::journal::{Recalled, Start};
+use softland_agent::{AnsweredBy, Event, EventKind, Report};
+
+use super::steps;
+use crate::args::ShowArgs;
+use crate::failure::Failure;
+use crate::render::{Writer, count, flow, grouped};
+use crate::run::state;
+use crate::runs::{self, dollars};
+
+/// The journal that holds the run that is named, where one does: an id of the state folder, a
+/// sub-agent's (`RUN.2`) included, or a journal's file.
+pub(super) fn find(args: &ShowArgs) -> Option<PathBuf> {
+    if args.of.ledger.is_some() || args.of.config.is_some() {
+        return None;
+    }
+    let path = Path::new(&args.run);
+    if path.is_file() {
+        return Some(path.to_owned());
+    }
+    let env = |name: &str| std::env::var(name).ok();
+    let path = state::file(&state::folder(&env)?, root(&args.run));
+    (path.components().count() > 1 && path.is_file()).then_some(path)
+}
+
+/// The run at the top of a tree.
+fn root(run: &str) -> &str {
+    run.split_once('.').map_or(run, |(root, _)| root)
+}
+
+/// Shows it.
+pub(super) fn show(path: &Path, args: &ShowArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::usage(error.to_string());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let runtime = runtime.map_err(|error| failed(&error))?;
+    let told = runtime.block_on(Box::pin(Recalled::at(path))).map_err(|unfit| failed(&unfit))?;
+    let run = if Path::new(&args.run).is_file() { &told.root } else { &args.run };
+    let Some(start) = told.starts.get(run) else {
+        let all: Vec<&str> = told.starts.keys().map(String::as_str).collect();
+        let message = format!("{} has no run {run}; it has {}", path.display(), all.join(", "));
+        return Err(Failure::usage(message));
+    };
+    let events: Vec<&Event> = told.events.iter().filter(|event| event.run == *run).collect();
+    if args.of.json {
+        events.iter().for_each(|event| writer.json(event));
+    } else {
+        let width = runs::width(writer);
+        writer.result(&head(&told, run, start, width.unwrap_or(super::WIDTH)));
+        let told: Vec<_> = events.iter().filter_map(|event| step(event)).collect();
+        writer.result(&steps::told(&told, width));
+    }
+    if let Some(error) = &told.differs {
+        writer.warning(&format!("what stands behind this is not shown: {error}"));
+    }
+    Ok(runs::written(writer))
+}
+
+/// What the run was and came to, and those below it.
+fn head(told: &Recalled, run: &str, start: &Start, width: usize) -> String {
+    let report = ended(told, run);
+    let what = [
+        Some(format!("agent {}", start.agent)),
+        Some(format!("model {}", start.model)),
+        start.continues.as_ref().map(|run| format!("goes on from {run}")),
+        start
+            .parent
+            .as_ref()
+            .map(|parent| format!("called by {} in turn {}", parent.run, parent.turn)),
+    ];
+    let began = start.ts.get(..19).unwrap_or(&start.ts).replace('T', " ");
+    let mut took = vec![format!("{began} UTC")];
+    took.extend(counts(told, run));
+    if let Some(report) = report {
+        let usage = report.usage;
+        let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
+        took.push(format!("{} tokens in, {} out", grouped(input), grouped(usage.output)));
+        took.push(cost(report));
+    }
+    let first = vec![run.to_owned(), ending(told, run)];
+    let mut text = String::new();
+    for items in [first, what.into_iter().flatten().collect(), took] {
+        for line in flow(&items, width.max(crate::render::MIN_WIDTH)) {
+            text += &line;
+            text.push('\n');
+        }
+    }
+    for (child, start) in below(told, run) {
+        let depth = child.matches('.').count() - run.matches('.').count();
+        let mut items = vec![child.clone(), start.agent.clone(), ending(told, child)];
+        items.extend(counts(told, child));
+        items.extend(ended(told, child).map(cost));
+        text += &format!("{}{}\n", "  ".repeat(depth), items.join(" · "));
+    }
+    text + "\n"
+}
+
+/// The runs below one, each behind its caller.
+fn below<'a>(told: &'a Recalled, run: &str) -> Vec<(&'a String, &'a Start)> {
+    let prefix = format!("{run}.");
+    let mut runs: Vec<_> =
+        told.starts.iter().filter(|(child, _)| child.starts_with(&prefix)).collect();
+    let place = |run: &str| -> Vec<u64> {
+        run.split('.').skip(1).map(|part| part.parse().unwrap_or(0)).collect()
+    };
+    runs.sort_by_key(|(child, _)| place(child));
+    runs
+}
+
+/// Its turns and calls, as far as it has come.
+fn counts(told: &Recalled, run: &str) -> [String; 2] {
+    let of = |counts: fn(&EventKind) -> bool| {
+        told.events.iter().filter(|event| event.run == run && counts(&event.kind)).count() as u64
+    };
+    let (turns, calls) = match ended(told, run) {
+        Some(report) => (report.turns, report.tool_calls),
+        None => (
+            of(|kind| matches!(kind, EventKind::TurnStart { .. })),
+            of(|kind| matches!(kind, EventKind::ToolExecute { .. })),
+        ),
+    };
+    [count(turns, "turn"), count(calls, "tool call")]
+}
+
+fn ended<'a>(told: &'a Recalled, run: &str) -> Option<&'a Report> {
+    told.events.iter().filter(|event| event.run == run).find_map(|event| match &event.kind {
+        EventKind::Done { report } | EventKind::Error { report, .. } => Some(&**report),
+        _ => None,
+    })
+}
+
+fn ending(told: &Recalled, run: &str) -> String {
+    let Some(report) = ended(told, run) else {
+        return format!("not ended (softland run --resume {})", told.root);
+    };
+    let ended = &report.ended;
+    let mut text = format!("{}: {}", ended.outcome.word(), ended.reason);
+    if let (Some(limit), Some(value)) = (&ended.limit, &ended.value) {
+        text += &format!(" ({limit} {value})");
+    }
+    text += &ended.rung.map(|rung| format!(", rung {}", rung.word())).unwrap_or_default();
+    if report.answered_by == Some(AnsweredBy::Local) {
+        text += ", answered by softland";
+    }
+    text
+}
+
+fn cost(report: &Report) -> String {
+    let cost = report.cost_usd.and_then(NanoUsd::from_dollars);
+    cost.map_or_else(|| "cost unknown (no price for this model)".to_owned(), dollars)
+}
+
+/// An event's turn, name and fields, as a ledger has them.
+fn step(event: &Event) -> Option<(u64, String, Map<String, Value>)> {
+    let Ok(Value::Object(mut fields)) = serde_json::to_value(event) else { return None };
+    for envelope in ["v", "seq", "ts", "run", "turn"] {
+        fields.remove(envelope);
+    }
+    let name = fields.remove("event")?.as_str()?.to_owned();
+    match name.as_str() {
+        // A ledger says how a request went; of one that is told again it is known that it did.
+        "usage" => drop(fields.insert("status".to_owned(), 200.into())),
+        "run_start" => drop(fields.remove("policy")),
+        "text_start" | "thinking_start" | "block_stop" | "tool_start" => return None,
+        _ => {}
+    }
+    Some((event.turn, name, fields))
+}
