@@ -171,3 +171,62 @@ fn opencode(session: &Session, across: bool) -> Option<Flag> {
 fn flag(turn: usize, rule: &'static str, evidence: &str) -> Option<Flag> {
     Some(Flag { turn, rule, evidence: evidence.chars().take(80).collect() })
 }
+
+#[cfg(test)]
+mod tests {
+    use softland_session::read_result;
+
+    use super::*;
+    use crate::read::Call;
+    use crate::replay::{self, Limits, Until};
+
+    /// A session of one call a turn: (arguments, result, whether it failed).
+    fn session(rounds: &[(&str, &str, bool)]) -> Session {
+        let mut messages = vec![Message::User("Count them.".to_owned())];
+        for (input, result, failed) in rounds {
+            let call = Call {
+                id: "c".to_owned(),
+                name: "sql".to_owned(),
+                input: format!(r#"{{"query":"{input}"}}"#),
+            };
+            messages.push(Message::Model(Turn { text: String::new(), calls: vec![call] }));
+            messages.push(Message::Results(vec![Answer {
+                id: "c".to_owned(),
+                text: (*result).to_owned(),
+                read: read_result(result, *failed),
+            }]));
+        }
+        let name = String::new;
+        let (id, source, model, origin) = (name(), name(), name(), name());
+        Session { id, source, model, origin, good: None, messages }
+    }
+
+    fn turns(rounds: &[(&str, &str, bool)]) -> [Option<usize>; 4] {
+        let session = session(rounds);
+        let own = |session: &Session| replay::flag(session, Limits::default(), Until::Seen);
+        let rules: [Rule; 4] = [own, openhands, gemini, |s| opencode(s, true)];
+        rules.map(|rule| rule(&session).map(|flag| flag.turn))
+    }
+
+    #[test]
+    fn each_rule_fires_where_it_is_published_to() {
+        assert_eq!(turns(&[("a", "1", false); 6]), [Some(3), Some(4), Some(5), Some(3)]);
+        assert_eq!(turns(&[("a", "no", true); 6]), [Some(3), Some(3), Some(5), Some(3)]);
+        let pair = [("a", "1", true), ("b", "2", true)];
+        assert_eq!(turns(&pair.repeat(5)), [Some(5), Some(6), Some(10), None]);
+        let moving = [("a", "1", false), ("a", "2", false), ("a", "3", false), ("a", "4", false)];
+        assert_eq!(turns(&moving), [None, None, None, Some(3)]);
+        assert_eq!(turns(&[("a", "1", false), ("b", "1", false)]), [None; 4]);
+    }
+
+    #[test]
+    fn chanting_is_one_piece_close_together() {
+        let piece = "The quick brown fox jumps over the lazy dog, and then it sleeps. ";
+        assert!(chants(&piece.repeat(12)));
+        assert!(!chants(&piece.repeat(5)));
+        assert!(!chants(&format!("```\n{}\n```", piece.repeat(12))));
+        let spread: Vec<String> =
+            (0..12).map(|n| format!("{piece}{}", format!("{n} ").repeat(200 + n))).collect();
+        assert!(!chants(&spread.concat()));
+    }
+}
