@@ -7,7 +7,7 @@ mod support;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use support::{Said, analyst, file, notes, said, said_by, softland};
+use support::{Said, file, notes, said, said_by, softland};
 use tempfile::TempDir;
 
 const HEADER: &str = "generation_id,created_at,cost_total,cost_web_search,cost_cache,\
@@ -317,8 +317,10 @@ fn engine_end(flags: &[&str], folder: &TempDir) -> Value {
 }
 
 fn looper(flags: &[&str], folder: &Path) -> Said {
+    let agent = "---\nname: free\ndescription: Has no limits of its own\n---\nAnswer.\n";
+    let agent = file(folder, "free.md", agent);
     let mut command = softland();
-    command.env("XDG_STATE_HOME", folder.join("state")).arg("run").arg(analyst());
+    command.env("XDG_STATE_HOME", folder.join("state")).arg("run").arg(agent);
     command.arg("What is it?").args(["--model", "sim/looper", "--format", "json"]);
     said_by(command.arg("--root").arg(notes()).args(flags))
 }

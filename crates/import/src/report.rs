@@ -6,7 +6,7 @@ use softland_session::core::policy::Policy;
 use softland_session::core::{Evidence, NanoUsd, SignalKind};
 
 /// The whole of it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct Report {
     /// Version of the shape.
     pub v: u32,
@@ -104,7 +104,7 @@ impl UsageSum {
 }
 
 /// One run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct RunReport {
     /// Its name here: begins with the session's.
     pub run: String,

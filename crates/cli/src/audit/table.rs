@@ -144,7 +144,7 @@ fn one(run: &RunReport, figures: &str, width: usize) -> String {
     let signals: Vec<String> = run.signals.iter().map(signal).collect();
     let signals = if signals.is_empty() { vec!["no signal".to_owned()] } else { signals };
     let room = width.saturating_sub(figures.width() + 2);
-    let mut flowed = flow(&signals, room.max(MIN_WIDTH)).into_iter();
+    let mut flowed = flow(&signals, room.max(1)).into_iter();
     let mut text = format!("{figures}  {}\n", flowed.next().unwrap_or_default());
     for line in flowed {
         text += &format!("{}  {line}\n", " ".repeat(figures.width()));
@@ -191,4 +191,71 @@ fn policy(report: &Report, width: usize) -> String {
         None => vec![format!("{line}\n")],
     });
     broken.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use softland_agent::core::{Evidence, NanoUsd, SignalKind};
+    use softland_import::report::{Beside, Listed, Totals, UnreadableLine, WhatIf};
+
+    use super::*;
+
+    fn run(name: &str, wasted: u64) -> RunReport {
+        RunReport {
+            run: format!("{name}#1"),
+            source: "folder/with a \u{1b}[2J name.csv".to_owned(),
+            line: Some(17),
+            turns: 12_345,
+            tool_calls: 98_765,
+            cost_usd: Some(NanoUsd(123_456_789_000_000)),
+            wasted_usd: Some(NanoUsd(wasted)),
+            signals: vec![Listed {
+                signal: SignalKind::Stale,
+                from_turn: 2,
+                to_turn: 12_000,
+                turns: 11_999,
+                wasted_usd: Some(NanoUsd(wasted)),
+                wasted_tokens: 1,
+                evidence: Evidence::default(),
+            }],
+            what_if: Some(WhatIf {
+                warned_at_turn: Some(3),
+                ended_at_turn: Some(5),
+                saved_usd: Some(NanoUsd(98_765_000_000_000)),
+                saved_turns: 12_340,
+                saved_tokens: 987_654_321,
+                reason: "stale".to_owned(),
+            }),
+            beside: Beside::default(),
+            ..RunReport::default()
+        }
+    }
+
+    fn report() -> Report {
+        let runs = vec![run("less", 10_000_000_000), run("more", 20_000_000_000)];
+        let totals = Totals { runs: 2, cost_usd: Some(NanoUsd(1)), ..Totals::default() };
+        let unreadable = UnreadableLine {
+            path: "x".repeat(200),
+            line: Some(3),
+            reason: "is no JSON".to_owned(),
+        };
+        Report { totals, runs, unreadable: vec![unreadable], ..Report::default() }
+    }
+
+    #[test]
+    fn no_figure_is_cut_in_any_width() {
+        for width in 20..160 {
+            let text = table(&report(), Some(width));
+            for figure in ["$20.00", "$10.00", "12,340 turns", "987,654,321", "$98765.00"] {
+                assert!(text.contains(figure), "{width}: no {figure} in\n{text}");
+            }
+            assert!(!text.contains('\u{1b}'), "{text}");
+            for line in text.lines() {
+                assert!(line.width() <= width, "{width}: {line}");
+            }
+        }
+        let text = table(&report(), Some(80));
+        assert!(text.contains("12,345") && text.contains("98,765"), "{text}");
+        assert!(text.find("more#1") < text.find("less#1"), "the worst first: {text}");
+    }
 }
