@@ -84,8 +84,8 @@ pub(crate) fn tell(head: &[u8]) -> Result<Form, &'static str> {
         return Err("empty");
     }
     if head.starts_with(b"SQLite format 3\0") {
-        let ours = head.get(68..72) == Some(b"soft".as_slice());
-        return if ours { Ok(Form::Ledger) } else { Err("a SQLite file that is no ledger") };
+        // Whose it is may stand in its -wal file alone, until that is taken over.
+        return Ok(Form::Ledger);
     }
     let first = head.iter().find(|byte| !byte.is_ascii_whitespace());
     let form = match first {
@@ -122,7 +122,8 @@ fn of_object(seen: &Seen, head: &[u8]) -> Option<Form> {
         return Some(Form::SweAgent);
     }
     if seen.has("messages") {
-        let mini = seen.has("info") || seen.has("trajectory_format") || holds(b"\"mini-swe");
+        let responses = holds(b"\"extra\"") && holds(b"\"response\"");
+        let mini = seen.has("info") || seen.has("trajectory_format") || responses;
         return Some(if mini { Form::MiniSwe } else { Form::Messages });
     }
     // `{"info": {…}, "messages": […]}`, of which the beginning is long.

@@ -104,6 +104,7 @@ fn one<S: Sink>(
     }
     let mut taker = sink(&file.path);
     let mut out = Out::new(&mut taker);
+    let mut others = false;
     let plain = (!compressed).then_some(file.path.as_path());
     match form {
         Form::ClaudeCode => read.ids = Some(claude_code::read(&mut input, &mut out, known)),
@@ -117,14 +118,18 @@ fn one<S: Sink>(
         Form::SweAgent => swe_agent::read(&mut input, &mut out),
         Form::Events => softland::read(&mut input, &mut out),
         Form::Ledger => match plain {
-            Some(path) => softland::ledger(path, &mut out),
+            Some(path) => others = !softland::ledger(path, &mut out),
             None => out.unreadable(None, "a compressed ledger: to be unpacked first"),
         },
         Form::OpenCode(_) => {}
     }
     finish(&input, &mut out);
     read.unreadable = out.unreadable;
-    read.sink = Some(taker);
+    if others {
+        read.form = None;
+    } else {
+        read.sink = Some(taker);
+    }
     read
 }
 

@@ -19,27 +19,44 @@ const EVENTS: &str = "
       FROM runs r JOIN requests q ON q.run_id = r.id
     ORDER BY 9, 10";
 
-/// Reads a ledger.
-pub(crate) fn read(path: &Path, out: &mut Out<'_>) {
+/// "soft", in SQLite's field for telling applications apart.
+const APPLICATION: i64 = 0x736f_6674;
+
+/// Reads a ledger; false where the database is another program's.
+pub(crate) fn read(path: &Path, out: &mut Out<'_>) -> bool {
     let shared = beside(path, "-shm");
     let (log, there) = (beside(path, "-wal"), shared.exists());
     let waiting = std::fs::metadata(&log).is_ok_and(|log| log.len() > 0);
     let read = if waiting {
-        let read = open(path, false).and_then(|connection| runs(&connection, out));
+        let read = open(path, false).and_then(|connection| ours(&connection, out));
         if !there {
             // Made by reading; whoever writes the ledger would have made it before.
             let _ = std::fs::remove_file(&shared);
         }
         read.or_else(|_| {
             out.unreadable(None, "what is in its -wal file was not read");
-            open(path, true).and_then(|connection| runs(&connection, out))
+            open(path, true).and_then(|connection| ours(&connection, out))
         })
     } else {
-        open(path, true).and_then(|connection| runs(&connection, out))
+        open(path, true).and_then(|connection| ours(&connection, out))
     };
-    if let Err(error) = read {
-        out.unreadable(None, error.to_string());
+    if matches!(read, Ok(false)) {
+        out.unreadable(None, "a SQLite file that is no ledger");
     }
+    read.unwrap_or_else(|error| {
+        let damaged = error.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase);
+        let reason = if damaged { "no SQLite file".to_owned() } else { error.to_string() };
+        out.unreadable(None, reason);
+        !damaged
+    })
+}
+
+fn ours(connection: &Connection, out: &mut Out<'_>) -> rusqlite::Result<bool> {
+    let found: i64 = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
+    if found == APPLICATION {
+        runs(connection, out)?;
+    }
+    Ok(found == APPLICATION)
 }
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {

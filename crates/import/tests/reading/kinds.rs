@@ -1,0 +1,285 @@
+//! A small recording of every kind, and what is read of it.
+
+use super::common::{one, put, told, turns};
+
+fn claude(id: &str, uuid: &str, content: &str, output: u64) -> String {
+    format!(
+        r#"{{"type":"assistant","uuid":"{uuid}","sessionId":"s1","timestamp":"2026-01-02T03:04:05.678Z","message":{{"id":"{id}","role":"assistant","model":"claude-opus-4-5","content":[{content}],"stop_reason":null,"usage":{{"input_tokens":3,"cache_creation_input_tokens":7,"cache_read_input_tokens":11,"output_tokens":{output}}}}}}}"#
+    ) + "\n"
+}
+
+fn person(uuid: &str, content: &str, more: &str) -> String {
+    format!(
+        r#"{{"type":"user","uuid":"{uuid}","sessionId":"s1"{more},"message":{{"role":"user","content":{content}}}}}"#
+    ) + "\n"
+}
+
+const CALL: &str = r#"{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"ls"}}"#;
+const OTHER: &str = r#"{"type":"tool_use","id":"t2","name":"Read","input":{"path":"a"}}"#;
+
+fn result(id: &str) -> String {
+    format!(r#"[{{"type":"tool_result","tool_use_id":"{id}","content":"fine"}}]"#)
+}
+
+#[test]
+fn lines_of_one_message_of_claude_code_are_one_turn_with_results_between_them() {
+    let text = [
+        r#"{"type":"summary","summary":"x","leafUuid":"l"}"#.to_owned() + "\n",
+        person("u1", r#""do it""#, ""),
+        claude("m1", "a1", r#"{"type":"thinking","thinking":"hm"}"#, 1),
+        claude("m1", "a2", CALL, 9),
+        person("u2", &result("t1"), ""),
+        claude("m1", "a3", OTHER, 2),
+        person("u3", &result("t2"), ""),
+        person("u4", r#""a note""#, r#","isMeta":true"#),
+        person("u5", r#""<command-name>/clear</command-name>""#, ""),
+        claude("m2", "a4", r#"{"type":"text","text":"done"}"#, 4),
+        claude("m3", "a5", r#"{"type":"text","text":"no"}"#, 4)
+            .replace("claude-opus-4-5", "<synthetic>"),
+    ]
+    .concat();
+    let (kind, steps, unreadable) = one(text);
+    assert_eq!(kind, Some("claude-code"));
+    let expected = [
+        "0 begin s1",
+        r#"0 user "do it""#,
+        r#"0 turn t1:Bash{"command":"ls"} t2:Read{"path":"a"} chars=0 tokens=3/9/11/7"#,
+        "0 user t1:ok t2:ok",
+        "0 user machine",
+        "0 user machine",
+        "0 turn chars=4 tokens=3/4/11/7",
+        "0 end",
+    ];
+    assert_eq!(steps, expected);
+    assert_eq!(unreadable, [""; 0]);
+}
+
+#[test]
+fn what_a_fork_repeats_is_counted_once_and_agents_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let begun = [
+        person("u1", r#""do it""#, ""),
+        claude("m1", "a1", CALL, 9),
+        person("u2", &result("t1"), ""),
+    ]
+    .concat();
+    let text = |text: &str| format!(r#"{{"type":"text","text":"{text}"}}"#);
+    put(folder.path(), "p/1.jsonl", begun.clone() + &claude("m2", "a2", &text("one"), 2));
+    put(folder.path(), "p/2.jsonl", begun + &claude("m3", "a3", &text("two"), 2));
+    // An agent's own file, and the same within the lines of its parent.
+    let agent = claude("m9", "a9", &text("agent"), 3).replace(
+        r#""type":"assistant","uuid""#,
+        r#""type":"assistant","isSidechain":true,"agentId":"ag","uuid""#,
+    );
+    put(folder.path(), "p/3/subagents/agent-ag.jsonl", &agent);
+    let inner = claude("m9", "a9", &text("agent"), 3);
+    let other = claude("m8", "a8", &text("other"), 3);
+    let progress = |inner: &str, agent: &str| {
+        format!(
+            r#"{{"type":"progress","sessionId":"s1","uuid":"p","data":{{"type":"agent_progress","agentId":"{agent}","message":{}}}}}"#,
+            inner.trim_end()
+        ) + "\n"
+    };
+    put(folder.path(), "p/3.jsonl", progress(&inner, "ag") + &progress(&other, "else"));
+    let read = told(&[folder.path().to_owned()]);
+    let steps: Vec<Vec<String>> =
+        read.sources.into_iter().map(|source| source.sink.unwrap().0).collect();
+    let counts: Vec<_> = steps.iter().map(|steps| turns(steps)).collect();
+    assert_eq!(counts, [2, 1, 1, 1], "1.jsonl, 2.jsonl, agent-ag.jsonl, 3.jsonl: {steps:?}");
+    assert!(steps[2].contains(&"0 begin s1 agent=ag".to_owned()), "{steps:?}");
+    assert!(steps[3].contains(&"0 begin s1 agent=else".to_owned()), "{steps:?}");
+}
+
+#[test]
+fn a_turn_of_codex_is_a_count_with_a_new_total() {
+    let count = |total: u64| {
+        format!(
+            r#"{{"type":"event_msg","payload":{{"type":"token_count","info":{{"total_token_usage":{{"total_tokens":{total}}},"last_token_usage":{{"input_tokens":100,"cached_input_tokens":40,"output_tokens":5}}}}}}}}"#
+        )
+    };
+    let text = [
+        r#"{"type":"session_meta","payload":{"id":"c1"}}"#.to_owned(),
+        r#"{"type":"turn_context","payload":{"model":"gpt-5.5"}}"#.to_owned(),
+        r#"{"type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"<environment_context>"}]}}"#.to_owned(),
+        r#"{"type":"event_msg","payload":{"type":"user_message","message":"go"}}"#.to_owned(),
+        r#"{"type":"response_item","payload":{"type":"web_search_call"}}"#.to_owned(),
+        r#"{"type":"response_item","payload":{"type":"function_call","call_id":"1","name":"exec_command","arguments":"{\"cmd\":\"ls\"}"}}"#.to_owned(),
+        r#"{"type":"response_item","payload":{"type":"function_call_output","call_id":"1","output":"Process exited with code 1\n"}}"#.to_owned(),
+        count(1),
+        count(1),
+        r#"{"type":"response_item","payload":{"type":"message","role":"assistant","content":[{"type":"output_text","text":"done"}]}}"#.to_owned(),
+        count(2),
+    ]
+    .join("\n");
+    let (kind, steps, _) = one(text);
+    assert_eq!(kind, Some("codex"));
+    let expected = [
+        "0 begin c1",
+        r#"0 user "go""#,
+        r#"0 turn 1:exec_command{"cmd":"ls"} chars=0 tokens=60/5/40/0"#,
+        "0 user 1:failed",
+        "0 turn chars=4 tokens=60/5/40/0",
+        "0 end",
+    ];
+    assert_eq!(steps, expected);
+}
+
+const OPENAI: &str = r#"{"id":"r1","model":"m","messages":[
+    {"role":"system","content":"s"},{"role":"user","content":"go"},
+    {"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}},{"id":"b","type":"function","function":{"name":"f","arguments":"{}"}}],"usage":{"prompt_tokens":10,"completion_tokens":2,"cost":0.5}},
+    {"role":"tool","tool_call_id":"a","content":"one"},{"role":"tool","tool_call_id":"b","content":"two","is_error":true},
+    {"role":"assistant","content":"done","usage":{"input_tokens":9,"output_tokens":3,"input_tokens_details":{"cached_tokens":4}},"stop_reason":"stop"}]}"#;
+
+#[test]
+fn message_arrays_are_read_in_every_form() {
+    let expected = [
+        "0 begin r1",
+        r#"0 user "go""#,
+        r#"0 turn a:f{"x":1} b:f{} chars=0 tokens=10/2/0/0 $0.50"#,
+        "0 user a:ok b:failed",
+        "0 turn chars=4 tokens=5/3/4/0",
+        "0 end",
+    ];
+    let (kind, steps, _) = one(OPENAI);
+    assert_eq!((kind, steps), (Some("messages"), expected.map(str::to_owned).to_vec()));
+    // One object a line, twice.
+    let line = OPENAI.replace('\n', "");
+    let (_, steps, unreadable) = one(format!("{line}\n{line}\n"));
+    assert_eq!((turns(&steps), unreadable.len()), (4, 0), "{steps:?}");
+    // An array alone, and a message a line: no id.
+    let array = OPENAI.split_once("messages\":").unwrap().1.strip_suffix('}').unwrap();
+    let (_, steps, _) = one(array);
+    assert_eq!(steps[0], "0 begin -");
+    assert_eq!(steps[1..], expected[1..]);
+    let lines = r#"{"role":"user","content":"go"}
+{"role":"assistant","content":"hi","function_call":{"name":"f","arguments":"{}"}}
+{"role":"function","name":"f","content":"r"}
+{"role":"assistant","content":[{"type":"text","text":"x"},{"type":"tool_use","id":"q","name":"g","input":{}}]}
+{"role":"user","content":[{"type":"tool_result","tool_use_id":"q","content":[{"type":"text","text":"r"}],"is_error":true}]}
+"#;
+    let (kind, steps, _) = one(lines);
+    let expected = [
+        "0 begin -",
+        r#"0 user "go""#,
+        "0 turn function-1:f{} chars=2",
+        "0 user function-1:ok",
+        "0 turn q:g{} chars=1",
+        "0 user q:failed",
+        "0 end",
+    ];
+    assert_eq!((kind, steps), (Some("messages"), expected.map(str::to_owned).to_vec()));
+}
+
+#[test]
+fn documents_of_other_programs_are_read() {
+    let gemini = r#"{"sessionId":"g","projectHash":"h","messages":[{"type":"user","content":"go"},
+        {"type":"gemini","content":"","model":"gemini-2.5-flash","tokens":{"input":10,"output":1,"cached":4,"thoughts":2,"tool":0},
+         "toolCalls":[{"id":"w","name":"write_file","args":{"p":1},"status":"success","result":[{"functionResponse":{"response":{"output":"ok"}}}]}]},
+        {"type":"info","content":"x"}]}"#;
+    let (kind, steps, _) = one(gemini);
+    assert_eq!(kind, Some("gemini-cli"));
+    assert_eq!(steps[2], r#"0 turn w:write_file{"p":1} chars=0 tokens=6/3/4/0"#);
+    let mini = r#"{"info":{"exit_status":"x"},"messages":[{"role":"system","content":"s"},{"role":"user","content":"task"},
+        {"role":"assistant","content":"t\n```bash\nls -R\n```","extra":{"response":{"model":"g","usage":{"prompt_tokens":5,"completion_tokens":1,"cost":0.25}}}},
+        {"role":"user","content":"<returncode>1</returncode>"},
+        {"role":"assistant","content":"none"},{"role":"user","content":"give one command"}],"instance_id":"i1"}"#;
+    let (kind, steps, _) = one(mini);
+    let expected = [
+        "0 begin i1",
+        r#"0 user "task""#,
+        r#"0 turn call_3:bash{"command":"ls -R"} chars=19 tokens=5/1/0/0 $0.25"#,
+        "0 user call_3:failed",
+        "0 turn chars=4",
+        "0 user machine",
+        "0 end",
+    ];
+    assert_eq!((kind, steps), (Some("mini-swe"), expected.map(str::to_owned).to_vec()));
+    let swe = r#"{"environment":"e","trajectory":[{"action":"ls\n","observation":"a","response":"r"},{"action":"","observation":"","response":"end"}],"history":[]}"#;
+    let (kind, steps, _) = one(swe);
+    assert_eq!((kind, turns(&steps)), (Some("swe-agent"), 2));
+    assert_eq!(steps[2], r#"0 turn call_1:bash{"command":"ls"} chars=1"#);
+    let copilot = r#"{"type":"session.start","data":{"sessionId":"k","selectedModel":"m"},"id":"1"}
+{"type":"user.message","data":{"content":"go"},"id":"2"}
+{"type":"assistant.message","data":{"messageId":"m","content":"","toolRequests":[{"toolCallId":"c","name":"bash","arguments":{"command":"ls"}}],"outputTokens":7},"id":"3"}
+{"type":"tool.execution_complete","data":{"toolCallId":"c","success":false,"error":{"message":"no"}},"id":"4"}
+"#;
+    let (kind, steps, _) = one(copilot);
+    assert_eq!(kind, Some("copilot-cli"));
+    assert_eq!(
+        steps[2..4],
+        [r#"0 turn c:bash{"command":"ls"} chars=0 tokens=0/7/0/0"#, "0 user c:failed"]
+    );
+}
+
+#[test]
+fn the_tables_of_opencode_are_joined() {
+    let folder = tempfile::tempdir().unwrap();
+    put(folder.path(), "s", r#"[{"id":"s2","project_id":"p","parent_id":"s1","directory":"d"}]"#);
+    put(
+        folder.path(),
+        "m",
+        r#"[
+{"id":"m1","session_id":"s1","time_created":1,"data":"{\"role\":\"user\"}"},
+{"id":"m2","session_id":"s1","time_created":2,"data":"{\"role\":\"assistant\",\"modelID\":\"x\",\"cost\":0.5,\"tokens\":{\"input\":4,\"output\":2,\"reasoning\":1,\"cache\":{\"read\":3,\"write\":0}}}"},
+{"id":"m3","session_id":"s2","time_created":3,"data":"{\"role\":\"assistant\",\"agent\":\"explore\"}"}]"#,
+    );
+    let parts = put(
+        folder.path(),
+        "p",
+        r#"[
+{"id":"1","message_id":"m1","session_id":"s1","data":"{\"type\":\"text\",\"text\":\"go\"}"},
+{"id":"2","message_id":"m2","session_id":"s1","data":"{\"type\":\"tool\",\"tool\":\"glob\",\"callID\":\"c\",\"state\":{\"status\":\"error\",\"input\":{\"p\":1},\"error\":\"no\"}}"},
+{"id":"3","message_id":"m3","session_id":"s2","data":"{\"type\":\"text\",\"text\":\"found\"}"},
+{"id":"4","message_id":"none","session_id":"s2","data":"{\"type\":\"text\",\"text\":\"lost\"}"}]"#,
+    );
+    let read = told(&[folder.path().to_owned()]);
+    let expected = [
+        "0 begin s1",
+        "1 begin s1 agent=explore",
+        r#"0 user "go""#,
+        r#"0 turn c:glob{"p":1} chars=0 tokens=4/3/3/0 $0.50"#,
+        "0 user c:failed",
+        "0 end",
+        "1 user machine",
+        "1 turn chars=5",
+        "1 end",
+    ];
+    let source = read.sources.iter().find(|source| source.path == parts).unwrap();
+    assert_eq!(source.sink.as_ref().unwrap().0, expected);
+    assert_eq!(read.unreadable.len(), 1, "{:?}", read.unreadable);
+}
+
+#[test]
+fn event_lines_of_several_runs_are_told_apart_and_a_log_without_contents_is_no_silence() {
+    let log = r#"{"v":1,"seq":1,"ts":"2026-01-01T00:00:00.000Z","run":"r1","turn":0,"event":"run_start","agent":null,"model":"m","session":"s"}
+{"v":1,"seq":1,"ts":"2026-01-01T00:00:00.000Z","run":"r2","turn":0,"event":"run_start","agent":"w","model":"m"}
+{"v":1,"seq":2,"ts":"2026-01-01T00:00:00.000Z","run":"r1","turn":1,"event":"usage","input":5,"output":1,"cache_read":0,"cache_write":0,"cost_usd":0.25}
+{"v":1,"seq":2,"ts":"2026-01-01T00:00:00.000Z","run":"r2","turn":1,"event":"tool_start","id":"c","name":"shell"}
+{"v":1,"seq":3,"ts":"2026-01-01T00:00:00.000Z","run":"r2","turn":1,"event":"tool_execute","id":"c","name":"shell","input":{"command":"ls"}}
+{"v":1,"seq":3,"ts":"2026-01-01T00:00:00.000Z","run":"r1","turn":1,"event":"usage","input":6,"output":1,"cache_read":0,"cache_write":0,"cost_usd":0.25}
+{"v":1,"seq":4,"ts":"2026-01-01T00:00:00.000Z","run":"r2","turn":1,"event":"tool_result","id":"c","name":"shell","ok":false,"content":"no"}
+{"v":1,"seq":4,"ts":"2026-01-01T00:00:00.000Z","run":"r1","turn":2,"event":"usage","input":7,"output":1,"cache_read":0,"cache_write":0,"cost_usd":null}
+{"v":1,"seq":5,"ts":"2026-01-01T00:00:00.000Z","run":"r1","turn":2,"event":"done","outcome":"answered"}
+"#;
+    let (kind, steps, _) = one(log);
+    assert_eq!(kind, Some("softland"));
+    let of = |talk: &str| -> Vec<String> {
+        steps.iter().filter(|step| step.starts_with(talk)).cloned().collect()
+    };
+    let first = [
+        "0 begin s run=r1",
+        "0 user machine",
+        "0 turn chars=0 tokens=11/2/0/0 $0.50",
+        "0 turn chars=0 tokens=7/1/0/0",
+        "0 end",
+    ];
+    assert_eq!(of("0"), first);
+    let second = [
+        "1 begin r2 run=r2 agent=w",
+        "1 user machine",
+        r#"1 turn c:shell{"command":"ls"} chars=0"#,
+        "1 user c:failed",
+        "1 end",
+    ];
+    assert_eq!(of("1"), second);
+}
