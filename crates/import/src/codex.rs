@@ -40,10 +40,11 @@ impl Reader {
                 let source = payload.object("source");
                 let spawned = source.as_ref().and_then(|source| source.raw("subagent"));
                 self.agent = spawned.map(|raw| {
-                    string(raw).map_or("subagent".to_owned(), |name| name.unescape().into_owned())
+                    string(raw)
+                        .map_or_else(|| "subagent".to_owned(), |name| name.unescape().into_owned())
                 });
             }
-            "turn_context" => self.model = payload.owned("model").or(self.model.take()),
+            "turn_context" => self.model = payload.owned("model").or_else(|| self.model.take()),
             "response_item" => self.item(out, &inner, &payload, at, line)?,
             "event_msg" if inner == "user_message" => {
                 let talk = self.talk(out, line);

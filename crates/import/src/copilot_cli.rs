@@ -41,7 +41,9 @@ impl Reader {
                 self.session = data.owned("sessionId");
                 self.model = data.owned("selectedModel");
             }
-            "session.model_change" => self.model = data.owned("newModel").or(self.model.take()),
+            "session.model_change" => {
+                self.model = data.owned("newModel").or_else(|| self.model.take())
+            }
             "user.message" => {
                 let (talk, results) = self.chain(out, &agent, line);
                 results.give(out, talk);
@@ -66,7 +68,7 @@ impl Reader {
                 for call in elements(data.raw("toolRequests").unwrap_or_default()) {
                     let call = Fields::of(call)?;
                     let input = call.raw("arguments").unwrap_or("{}");
-                    let input = string(input).map_or(input.into(), |text| text.unescape());
+                    let input = string(input).map_or_else(|| input.into(), |text| text.unescape());
                     let id = call.owned("toolCallId").unwrap_or_default();
                     let name = call.owned("name").unwrap_or_default();
                     draft.call(id, name, input.into_owned(), false);

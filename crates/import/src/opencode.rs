@@ -245,7 +245,7 @@ impl Session {
         let id = data.owned("callID").unwrap_or_default();
         let state = data.object("state").unwrap_or_default();
         let input = state.raw("input").unwrap_or("{}");
-        let input = string(input).map_or(input.into(), |text| text.unescape()).into_owned();
+        let input = string(input).map_or_else(|| input.into(), |text| text.unescape()).into_owned();
         self.draft.call(id.clone(), data.owned("tool").unwrap_or_default(), input, false);
         let status = state.text("status").unwrap_or_default();
         let mut read = ResultRead::default();

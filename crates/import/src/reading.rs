@@ -174,7 +174,7 @@ fn join<S: Sink>(found: &[Found], read: &mut [File<S>], sink: &impl Fn(&Path) ->
     let mut folders: BTreeMap<&Path, Vec<(usize, Table)>> = BTreeMap::new();
     for (at, (file, slot)) in found.iter().zip(read.iter()).enumerate() {
         if let Some(Form::OpenCode(table)) = slot.form {
-            let folder = file.path.parent().unwrap_or(Path::new(""));
+            let folder = file.path.parent().unwrap_or_else(|| Path::new(""));
             folders.entry(folder).or_default().push((at, table));
         }
     }

@@ -141,11 +141,13 @@ impl Run {
         let id = fields.owned("id").unwrap_or_default();
         let name = fields.owned("name").unwrap_or_default();
         let input = match fields.raw("input") {
-            Some(raw) => string(raw).map_or(raw.into(), |text| text.unescape()).into_owned(),
+            Some(raw) => {
+                string(raw).map_or_else(|| raw.into(), |text| text.unescape()).into_owned()
+            }
             // Not kept: its digest tells one call from another.
             None => fields
                 .raw("input_digest")
-                .map_or("{}".to_owned(), |digest| format!("{{\"digest\":{digest}}}")),
+                .map_or_else(|| "{}".to_owned(), |digest| format!("{{\"digest\":{digest}}}")),
         };
         self.started.retain(|call| call.0 != id);
         self.turn(out, talk, event).call(id, name, input, false);
@@ -189,7 +191,7 @@ impl Run {
         let first = draft.tokens.is_none();
         draft.tokens = Some(draft.tokens.unwrap_or_default().plus(tokens));
         draft.cost = if first { cost } else { draft.cost.zip(cost).map(|(a, b)| a + b) };
-        draft.model = model.or(draft.model.take());
+        draft.model = model.or_else(|| draft.model.take());
     }
 
     fn turn_over(&mut self, out: &mut Out<'_>, talk: Talk) {

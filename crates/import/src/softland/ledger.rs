@@ -131,7 +131,8 @@ fn usage(row: &Row<'_>) -> rusqlite::Result<String> {
     let count = |at: usize| row.get::<_, Option<i64>>(at).map(|count| count.unwrap_or(0).max(0));
     let (input, output, read, written) = (count(10)?, count(11)?, count(12)?, count(13)?);
     let cost: Option<i64> = row.get(14)?;
-    let cost = cost.map_or("null".to_owned(), |nano| format!("{}", nano.max(0) as f64 / 1e9));
+    let cost =
+        cost.map_or_else(|| "null".to_owned(), |nano| format!("{}", nano.max(0) as f64 / 1e9));
     let mut text = format!(
         r#"{{"input":{input},"output":{output},"cache_read":{read},"cache_write":{written},"cost_usd":{cost}"#
     )
