@@ -214,13 +214,17 @@ fn data(report: &Report) -> serde_json::Value {
     let (span, columns) = spend(report);
     let at: Vec<u64> = columns.keys().map(|hour| hour * 3600).collect();
     let spent: Vec<f64> = columns.values().map(|(spent, _)| *spent).collect();
-    let wasted: Vec<f64> = columns.values().map(|(_, wasted)| *wasted).collect();
+    // No bar at all where nothing was wasted.
+    let some = |wasted: f64| (wasted > 0.0).then_some(wasted);
+    let wasted: Vec<Option<f64>> = columns.values().map(|(_, wasted)| some(*wasted)).collect();
     let limit = report.suggested_policy.tool_calls_limit;
-    let most = report.runs.iter().map(|run| run.tool_calls).max().unwrap_or(0);
+    // Rows of numbers say nothing of calls.
+    let counted = || report.runs.iter().filter(|run| !run.beside.rows).map(|run| run.tool_calls);
+    let most = counted().max().unwrap_or(0);
     let width = (most.max(limit.unwrap_or(0)) / COLUMNS + 1).max(1);
     let mut runs: BTreeMap<u64, u64> = BTreeMap::new();
-    for run in &report.runs {
-        *runs.entry(run.tool_calls / width * width).or_insert(0) += 1;
+    for calls in counted() {
+        *runs.entry(calls / width * width).or_insert(0) += 1;
     }
     json!({
         "spend": {"hours": span, "at": at, "spent": spent, "wasted": wasted},

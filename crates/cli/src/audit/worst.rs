@@ -24,7 +24,11 @@ pub(super) fn worst(report: &Report) -> Vec<&RunReport> {
 
 /// An amount, or `?` where it is not known.
 pub(super) fn money(amount: Option<NanoUsd>) -> String {
-    amount.map_or_else(|| "?".to_owned(), crate::runs::dollars)
+    match amount {
+        None => "?".to_owned(),
+        Some(NanoUsd::ZERO) => "$0".to_owned(),
+        Some(amount) => crate::runs::dollars(amount),
+    }
 }
 
 /// An amount of which a part may not be known.

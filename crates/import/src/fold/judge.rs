@@ -114,7 +114,7 @@ impl Judge {
 
     /// The run would have been stopped after this turn, for what no history shows.
     pub(crate) fn stop(&mut self, turn: u64, reason: Reason) {
-        self.verdict.ended.get_or_insert((turn, reason));
+        self.verdict.ended.get_or_insert_with(|| (turn, reason));
     }
 
     /// Ends a run of so many turns and says what came of it.
@@ -130,7 +130,7 @@ impl Judge {
             _ => None,
         });
         if let Some(because) = stopped {
-            self.verdict.ended.get_or_insert((turns, because.reason.clone()));
+            self.verdict.ended.get_or_insert_with(|| (turns, because.reason.clone()));
         }
         // Nobody was warned in a request that was never sent.
         self.verdict.warned.take_if(|(turn, _)| *turn > turns);
@@ -150,7 +150,7 @@ impl Judge {
             .iter()
             .find(|added| matches!(added.kind, AdditionKind::Warn | AdditionKind::Note));
         if let Some(because) = told.and_then(|added| added.because.as_ref()) {
-            self.verdict.warned.get_or_insert((next_turn, because.reason.clone()));
+            self.verdict.warned.get_or_insert_with(|| (next_turn, because.reason.clone()));
         }
     }
 }
