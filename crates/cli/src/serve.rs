@@ -55,9 +55,11 @@ async fn serve(args: &ServeArgs, settings: Settings, writer: &Writer) -> Result<
     let gateway =
         Gateway::bind(settings).await.map_err(|error| Failure::usage(error.to_string()))?;
     let (address, admin, handle) = (gateway.local_addr(), gateway.admin_addr(), gateway.handle());
+    let pages = gateway.pages_url();
     let stop = CancellationToken::new();
     let mut serving = tokio::spawn(gateway.run(stop.clone().cancelled_owned()));
     writer.note(&format!("listening on http://{address}"));
+    writer.note(&format!("pages: {pages}"));
     if let Some(admin) = admin {
         writer.note(&format!("health, readiness and metrics also on http://{admin}"));
     }

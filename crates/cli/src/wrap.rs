@@ -1,5 +1,6 @@
 //! `softland wrap`: a program with a gateway of its own, for as long as it runs. The program has
-//! the terminal: nothing is printed between its beginning and its end.
+//! the terminal: nothing is printed between its beginning and its end, but before it the address
+//! of the pages.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -39,7 +40,7 @@ pub(crate) fn run(args: &WrapArgs) -> Result<ExitCode, Failure> {
     let settings = settings(args, &client, &writer)?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(system)?;
-    let wrapped = runtime.block_on(wrap(args, &client, settings));
+    let wrapped = runtime.block_on(wrap(args, &client, settings, &writer));
     runtime.shutdown_background();
     let (code, summary) = wrapped?;
     let name = args.command.first().map(|name| name.to_string_lossy()).unwrap_or_default();
@@ -94,10 +95,12 @@ async fn wrap(
     args: &WrapArgs,
     client: &Client,
     settings: Settings,
+    writer: &Writer,
 ) -> Result<(u8, Summary), Failure> {
     let gateway =
         Gateway::bind(settings).await.map_err(|error| Failure::usage(error.to_string()))?;
     let url = format!("http://{}", gateway.local_addr());
+    let pages = gateway.pages_url();
     // From here on a signal is the program's.
     let heard = program::Heard::listen().map_err(system)?;
     let stop = CancellationToken::new();
@@ -105,6 +108,7 @@ async fn wrap(
     let given = client.given(&url);
     let mut variables = environment::changed(&variable, &url);
     variables.extend(given.variables);
+    writer.note(&format!("pages: {pages}"));
     let program = program::begin(&args.command, &given.arguments, &variables)?;
     let ended = program::wait(program, heard).await.map_err(system)?;
     stop.cancel();

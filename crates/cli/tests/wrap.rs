@@ -123,7 +123,9 @@ fn the_program_finds_the_gateway_and_nothing_else_is_changed() {
     let rest = [&*openai, &*openai, hosts, hosts, "http://127.0.0.1:9", "as it was", "to stdin"];
     assert_eq!(&lines[1..], rest);
     let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(stderr.starts_with("to stderr\nsoftland: no request came by"), "{stderr}");
+    let (pages, rest) = stderr.split_once('\n').unwrap();
+    assert!(pages.starts_with(&format!("pages: {url}/#token=")), "{stderr}");
+    assert!(rest.starts_with("to stderr\nsoftland: no request came by"), "{stderr}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -19,8 +20,10 @@ use crate::govern;
 use crate::guard::Guard;
 use crate::learned::Learned;
 use crate::metrics::{Metrics, Requests};
-use crate::names::Names;
+use crate::names::{self, Names};
+use crate::pages::Tapes;
 use crate::runs::{OpenRun, Runs};
+use crate::secret::Secret;
 use crate::server::StartError;
 use crate::settings::Settings;
 use crate::store::{MemoryStore, Store};
@@ -46,6 +49,18 @@ pub(crate) struct Gate {
     pub(crate) flows: TaskTracker,
     /// Whoever is still served is cut off.
     pub(crate) cut: CancellationToken,
+    /// What happens in runs that somebody watches.
+    pub(crate) tapes: Tapes,
+    /// Streams to pages now.
+    pub(crate) pages_seats: Arc<AtomicUsize>,
+    /// Where the pages are.
+    pages: SocketAddr,
+    /// What the pages ask for where the configuration names no token.
+    pub(crate) pages_token: Secret,
+    /// Tells this process from another one on the same address.
+    pub(crate) stamp: String,
+    /// No page is served any more.
+    pub(crate) leaving: CancellationToken,
     draining: AtomicBool,
     clock: Clock,
 }
@@ -58,10 +73,15 @@ pub(crate) struct Live {
 }
 
 impl Gate {
-    pub(crate) fn new(settings: Settings, clock: Clock) -> Result<Self, StartError> {
+    pub(crate) fn new(
+        settings: Settings,
+        clock: Clock,
+        pages: SocketAddr,
+    ) -> Result<Self, StartError> {
         let upstreams = Upstreams::new(&settings.limits);
         let ledger = open_ledger(&settings, &clock).map_err(StartError::Ledger)?;
         let live = Live::new(settings).map_err(StartError::Upstream)?;
+        let (pages_token, stamp) = names::secrets();
         Ok(Self {
             live: ArcSwap::from_pointee(live),
             upstreams,
@@ -77,9 +97,24 @@ impl Gate {
             connections: AtomicUsize::new(0),
             flows: TaskTracker::new(),
             cut: CancellationToken::new(),
+            tapes: Tapes::default(),
+            pages_seats: Arc::default(),
+            pages,
+            pages_token,
+            stamp,
+            leaving: CancellationToken::new(),
             draining: AtomicBool::new(false),
             clock,
         })
+    }
+
+    /// The address of the pages, for a person.
+    pub(crate) fn pages_url(&self) -> String {
+        let at = self.pages;
+        match &self.live().settings.admin.token {
+            Some(_) => format!("http://{at}/"),
+            None => format!("http://{at}/#token={}", self.pages_token.expose()),
+        }
     }
 
     /// The settings in force now. A request takes them once, and keeps them to its end.
@@ -94,6 +129,7 @@ impl Gate {
 
     /// Ends the runs that nobody goes on with (contract §7).
     pub(crate) fn end_idle(&self) {
+        self.tapes.sweep();
         let now = self.now();
         for (run, open) in self.runs.idle(now) {
             self.cancelled(now, &run, &open);
@@ -119,13 +155,22 @@ impl Gate {
     fn cancelled(&self, now: u64, run: &str, open: &OpenRun) {
         let ended = Ended::plain(Outcome::Cancelled, Reason::User);
         self.metrics.run_ended(ended.outcome);
+        self.runs.over(run, open, &ended, false, now);
         self.tell(|| govern::ends(now, run, ended, false, None, open));
     }
 
     /// Hands a record to the ledger, if there is one.
     pub(crate) fn tell(&self, record: impl FnOnce() -> Record) {
+        let watched = !self.tapes.is_idle();
+        if self.ledger.is_none() && !watched {
+            return;
+        }
+        let record = record();
+        if watched {
+            self.tapes.record(&record);
+        }
         if let Some(ledger) = &self.ledger {
-            ledger.record(record());
+            ledger.record(record);
         }
     }
 
@@ -137,6 +182,7 @@ impl Gate {
     /// From now on it is not ready.
     pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Release);
+        self.leaving.cancel();
     }
 
     /// Puts new settings in force.

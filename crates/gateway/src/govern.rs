@@ -43,18 +43,20 @@ pub(crate) struct Asked {
     pub(crate) body: Bytes,
     /// Told when a stream has been silent for long enough.
     pub(crate) loud: Notify,
+    /// Told when somebody cancels its run.
+    pub(crate) stop: Notify,
 }
 
 /// A turn. What is no request of the API's passes as it is: the upstream says what is wrong with
 /// it.
 pub(crate) async fn turn(asked: Asked) -> Response<Body> {
-    let api = asked.api;
     let asked = Arc::new(asked);
     let mut making: alive::Making = Box::pin(make(Arc::clone(&asked)));
     tokio::select! {
         biased;
         response = &mut making => response,
-        () = asked.loud.notified() => alive::keep(api, making),
+        () = asked.stop.notified() => open::cancelled(&asked.target),
+        () = asked.loud.notified() => alive::keep(&asked, making),
     }
 }
 

@@ -133,6 +133,43 @@ impl Guard {
         refuse(StatusCode::UNAUTHORIZED, what)
     }
 
+    /// Whether somebody may read the pages' API: on loopback anybody, elsewhere who shows the
+    /// token.
+    ///
+    /// # Errors
+    /// With what has to be shown.
+    pub(crate) fn may_read(
+        &self,
+        headers: &HeaderMap,
+        door: Door,
+        token: &Secret,
+    ) -> Result<(), Refusal> {
+        let loopback = match door {
+            Door::Clients => self.listen.is_loopback(),
+            Door::Admin => self.admin_is_loopback,
+        };
+        if loopback { Ok(()) } else { self.may_change(headers, token) }
+    }
+
+    /// Whether somebody may change something by the pages' API: with the token of the
+    /// configuration, or else with `token`, as bearer token. No form and no image can send that.
+    ///
+    /// # Errors
+    /// With what has to be shown.
+    pub(crate) fn may_change(&self, headers: &HeaderMap, token: &Secret) -> Result<(), Refusal> {
+        let token = self.admin_token.as_ref().unwrap_or(token);
+        let shown = |value: &HeaderValue| {
+            let (given, value) = (bearer(value.as_bytes()), value.as_bytes());
+            given.len() < value.len() && same(token.expose().as_bytes(), given)
+        };
+        if only(headers, &AUTHORIZATION).is_some_and(shown) {
+            return Ok(());
+        }
+        let what = "the token of these pages is needed here, as bearer token: it is in the address \
+                    that the gateway has printed, or what [admin] token_env names";
+        Err(Refusal::new(StatusCode::UNAUTHORIZED, Protocol::Anthropic, what))
+    }
+
     /// Whether a credential is one for this gateway, and so for nobody behind it.
     pub(crate) fn is_token(&self, value: &HeaderValue) -> bool {
         let Some(tokens) = &self.tokens else { return false };

@@ -16,6 +16,7 @@ mod learned;
 mod metrics;
 mod money;
 mod names;
+mod pages;
 mod pass;
 mod route;
 mod runs;

@@ -226,7 +226,10 @@ impl Metrics {
         let labels = RequestLabels { route, upstream: Arc::clone(upstream), status };
         self.requests.get_or_create(&labels).inc();
         self.duration.get_or_create(&RouteLabels { route }).observe(took.as_secs_f64());
-        self.tally.requests.fetch_add(1, Ordering::Relaxed);
+        // Who watches is no client.
+        if route != crate::pages::ROUTE {
+            self.tally.requests.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// What softland itself took of the time before a request went on.

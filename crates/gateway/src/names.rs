@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use softland_session::core::Digest;
 
+use crate::secret::Secret;
+
 /// What names of conversations begin with that have none of their own.
 pub(crate) const UNNAMED: &str = "content:";
 
@@ -38,6 +40,20 @@ impl Names {
         let n = self.given.fetch_add(1, Ordering::Relaxed);
         self.begun.then(Digest::of(&n.to_le_bytes()))
     }
+}
+
+/// A token that nobody can guess, and a short name of this process that tells nothing of it.
+pub(crate) fn secrets() -> (Secret, String) {
+    let mut token = [0_u8; 24];
+    // Without randomness there is a token that nobody has: nothing can be changed then.
+    let provider = rustls::crypto::ring::default_provider();
+    let token = match provider.secure_random.fill(&mut token) {
+        Ok(()) => token.iter().map(|byte| format!("{byte:02x}")).collect(),
+        Err(_) => String::new(),
+    };
+    let mut stamp = Digest::of(token.as_bytes()).then(Digest::of(b"stamp")).to_string();
+    stamp.truncate(8);
+    (Secret::new(token), stamp)
 }
 
 #[cfg(test)]

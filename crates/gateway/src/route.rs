@@ -15,6 +15,7 @@ use softland_session::wire::Api;
 use crate::errors::Refusal;
 use crate::gate::Live;
 use crate::metrics::RequestId;
+use crate::pages;
 use crate::settings::Protocol;
 use crate::upstream::Origin;
 
@@ -27,6 +28,8 @@ pub(crate) enum Way {
     Ready,
     /// Its counters.
     Metrics,
+    /// A page, or what one asks for.
+    Pages,
     /// Something of a provider.
     Provider {
         /// Which.
@@ -111,6 +114,7 @@ pub(crate) fn find(
         "/healthz" => return Ok(Way::Health),
         "/readyz" => return Ok(Way::Ready),
         "/metrics" => return Ok(Way::Metrics),
+        path if pages::is_here(path) => return Ok(Way::Pages),
         _ => {}
     }
     let spoken = speaks(uri.path(), headers);

@@ -1,6 +1,7 @@
 //! The runs that are open now: what their ends will say, and which of them nobody goes on with.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use softland_session::core::NanoUsd;
@@ -8,11 +9,16 @@ use softland_session::wire::Tokens;
 
 use crate::store::IDLE_MS;
 
+mod shown;
+
+pub(crate) use shown::{Face, Row};
+use shown::{Past, Shown};
+
 /// Runs that are told of at a time; beyond it those idle longest are ended.
 const MOST: usize = 50_000;
 
 /// What an open run has come to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct OpenRun {
     /// When its newest request ended, in milliseconds since 1970.
     pub(crate) last: u64,
@@ -27,6 +33,8 @@ pub(crate) struct OpenRun {
     fate: Option<Fate>,
     /// Requests under way: while there are any, somebody goes on with it.
     under_way: usize,
+    /// What whoever watches is shown of it.
+    shown: Shown,
 }
 
 impl OpenRun {
@@ -52,19 +60,25 @@ pub(crate) enum Fate {
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     open: Mutex<HashMap<String, OpenRun>>,
+    /// Counts what changes, so that whoever watches need look at what is new only.
+    version: AtomicU64,
+    past: Mutex<Past>,
 }
 
 impl Runs {
     /// Counts a request of a run; true if the run is new here.
     pub(crate) fn begins(&self, run: &str, now: u64) -> bool {
         let mut open = self.lock();
+        let version = self.next_version();
         if let Some(open) = open.get_mut(run) {
             open.last = open.last.max(now);
             open.under_way += 1;
+            open.shown.version = version;
             return false;
         }
         let cost = Some(NanoUsd::ZERO);
-        let new = OpenRun { last: now, cost, under_way: 1, ..OpenRun::default() };
+        let shown = Shown::new(version);
+        let new = OpenRun { last: now, cost, under_way: 1, shown, ..OpenRun::default() };
         open.insert(run.to_owned(), new);
         true
     }
@@ -94,7 +108,9 @@ impl Runs {
 
     /// What a request of it came to. Turns and calls are the run's, tokens and cost the request's.
     pub(crate) fn goes_on(&self, run: &str, request: &OpenRun) {
+        let version = self.next_version();
         if let Some(open) = self.lock().get_mut(run) {
+            open.shown.version = version;
             open.under_way = open.under_way.saturating_sub(1);
             open.last = open.last.max(request.last);
             open.turns = open.turns.max(request.turns);
@@ -124,6 +140,10 @@ impl Runs {
         self.lock().drain().collect()
     }
 
+    fn next_version(&self) -> u64 {
+        self.version.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<String, OpenRun>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -147,7 +167,7 @@ mod tests {
         let idle = runs.idle(8 + IDLE_MS);
         assert_eq!(idle.len(), 1);
         assert_eq!((idle[0].1.turns, idle[0].1.cost), (2, Some(NanoUsd(6))));
-        assert_eq!(runs.ends("a"), None);
+        assert!(runs.ends("a").is_none());
         assert!(runs.begins("b", 5));
         assert!(runs.turn_begins("b", 1) && !runs.turn_begins("b", 1));
         assert!(runs.turn_begins("b", 2) && !runs.turn_begins("b", 1) && !runs.turn_begins("c", 1));

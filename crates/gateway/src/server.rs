@@ -84,7 +84,8 @@ impl Gateway {
         // First, so that an address that is taken leaves no file behind.
         let clients = Listener::at(settings.listen, Door::Clients)?;
         let admin = settings.admin.listen.map(|at| Listener::at(at, Door::Admin)).transpose()?;
-        let gate = Arc::new(Gate::new(settings, clock)?);
+        let pages = admin.as_ref().unwrap_or(&clients).local;
+        let gate = Arc::new(Gate::new(settings, clock, pages)?);
         Ok(Self { gate, clients, admin })
     }
 
@@ -98,6 +99,13 @@ impl Gateway {
     #[must_use]
     pub fn admin_addr(&self) -> Option<SocketAddr> {
         self.admin.as_ref().map(|admin| admin.local)
+    }
+
+    /// The address of its pages, for a person: with the token in its fragment, unless the
+    /// configuration names one.
+    #[must_use]
+    pub fn pages_url(&self) -> String {
+        self.gate.pages_url()
     }
 
     /// A way to it while it runs.
@@ -148,6 +156,12 @@ impl Handle {
     /// When they would need a restart or cannot be used; then the old ones stay.
     pub fn reload(&self, settings: Settings) -> Result<(), ReloadProblem> {
         self.gate.reload(settings)
+    }
+
+    /// As [`Gateway::pages_url`].
+    #[must_use]
+    pub fn pages_url(&self) -> String {
+        self.gate.pages_url()
     }
 
     /// What the gateway has done so far.

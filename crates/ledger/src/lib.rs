@@ -25,5 +25,5 @@ pub use delete::{Which, delete};
 pub use fields::timestamp;
 pub use ledger::{Clock, Ledger, Undrained};
 pub use options::{OpenError, OpenProblem, Options};
-pub use read::{Beside, Found, Query, ReadError, Reader, Run, Step, Usage};
+pub use read::{Beside, Content, Found, Query, ReadError, Reader, Run, Signalled, Step, Usage};
 pub use record::{Event, Record, Request, RunEnd, RunStart};

@@ -13,6 +13,10 @@ use crate::db;
 use crate::fields;
 use crate::options::{OpenError, OpenProblem};
 
+mod totals;
+
+pub use totals::{Content, Signalled};
+
 /// How long a lock is waited for.
 const BUSY: Duration = Duration::from_secs(2);
 /// Runs that are named where a prefix fits several.

@@ -2,6 +2,9 @@
 
 use softland_core::{Ended, NanoUsd};
 
+use crate::fields;
+use crate::read::Step;
+
 /// One thing worth keeping. Times are milliseconds since 1970.
 #[derive(Clone, Debug)]
 pub enum Record {
@@ -126,6 +129,25 @@ pub struct RunEnd {
 }
 
 impl Record {
+    /// The run's line that this record will be, not numbered yet, and the run; `None` of a request
+    /// that belongs to no run. `full`: as where whole contents are kept.
+    #[must_use]
+    pub fn step(&self, full: bool) -> Option<(&str, Step)> {
+        let (run, at, turn, event, fields) = match self {
+            Self::RunStart(r) => (&r.run, r.at, 0, "run_start", fields::of_start(r)),
+            Self::Request(r) => (r.run.as_ref()?, r.at, r.turn, "usage", fields::of_request(r)),
+            Self::Event(r) => {
+                (&r.run, r.at, r.turn, r.event, fields::of_event(r.event, &r.fields, full))
+            }
+            Self::RunEnd(r) => {
+                let event = fields::last_event(&r.ended);
+                (&r.run, r.at, r.turns, event, fields::of_end(r, full))
+            }
+        };
+        let event = event.to_owned();
+        Some((run, Step { seq: 0, at, turn, event, fields, late: false }))
+    }
+
     /// What it takes in memory, roughly, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let own = size_of::<Self>();

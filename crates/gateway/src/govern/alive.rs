@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http_body_util::BodyExt as _;
 use softland_session::wire::{Api, anthropic, chat, responses};
 
+use super::Asked;
 use crate::body::{Body, Sender};
 
 /// How often the client is told that it is not forgotten.
@@ -22,16 +24,17 @@ const ERROR: usize = 64 << 10;
 pub(super) type Making = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
 
 /// A stream that says nothing until `making` is done.
-pub(super) fn keep(api: Api, making: Making) -> Response<Body> {
+pub(super) fn keep(asked: &Arc<Asked>, making: Making) -> Response<Body> {
     let (sender, body) = Body::channel(4);
-    tokio::spawn(wait(api, making, sender));
+    tokio::spawn(wait(Arc::clone(asked), making, sender));
     let mut response = Response::new(body);
     let kind = HeaderValue::from_static("text/event-stream; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response
 }
 
-async fn wait(api: Api, mut making: Making, client: Sender) {
+async fn wait(asked: Arc<Asked>, mut making: Making, client: Sender) {
+    let api = asked.api;
     let response = loop {
         // A comment: clients' readers skip it, and no event may come before the message's head.
         if client.send(Bytes::from_static(b": softland wait\n\n")).await.is_err() {
@@ -40,6 +43,8 @@ async fn wait(api: Api, mut making: Making, client: Sender) {
         tokio::select! {
             biased;
             () = client.closed() => return,
+            // Somebody has cancelled its run.
+            () = asked.stop.notified() => return,
             response = &mut making => break response,
             () = tokio::time::sleep(EVERY) => {}
         }

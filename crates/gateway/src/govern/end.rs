@@ -6,7 +6,7 @@ use futures_util::FutureExt as _;
 use serde::Serialize;
 use softland_ledger as ledger;
 use softland_session::core::{
-    Admission, Because, Digest, Ended, Evidence, NanoUsd, Rung, SignalKind, Used,
+    Admission, Because, Digest, Ended, Evidence, NanoUsd, Phase, Rung, SignalKind, Used,
 };
 use softland_session::wire::Tokens;
 use softland_session::{Answered, Done, Event, Exchange, Intervention, Outline, Pending, Shown};
@@ -16,7 +16,8 @@ use super::open::Opening;
 use super::scope::{Session, lost};
 use crate::gate::Gate;
 use crate::identify::Name;
-use crate::runs::OpenRun;
+use crate::pages;
+use crate::runs::{Face, OpenRun};
 use crate::store::{Changes, Counted, RunState};
 
 /// With a name of the user's, which may stand for many programs, an answer in vain is short.
@@ -27,6 +28,10 @@ const VAIN_OUTPUT: u64 = 20;
 pub(super) struct Record {
     turn: u64,
     turns_limit: Option<u64>,
+    /// Tool calls before this turn, and how many there may be.
+    calls: u64,
+    calls_limit: Option<u64>,
+    landing: bool,
     /// What is told was not done, but would have been.
     observed: bool,
     continues: Option<String>,
@@ -60,6 +65,9 @@ impl Record {
         Self {
             turn: exchange.run().used().turns + 1,
             turns_limit: policy.turns_limit,
+            calls: exchange.run().used().calls,
+            calls_limit: policy.tool_calls_limit,
+            landing: *exchange.run().phase() != Phase::Open && !policy.observes(),
             observed: policy.observes(),
             continues,
             done: Vec::new(),
@@ -85,6 +93,7 @@ impl Record {
         if gate.runs.begins(&run.id, gate.now()) {
             self.run_begins(opening, run);
         }
+        gate.runs.stands(&run.id, self.calls, self.phase(), &opening.asked);
         // A retry goes on with its turn.
         if gate.runs.turn_begins(&run.id, self.turn) {
             let fields = TurnBegun { turns_limit: self.turns_limit };
@@ -104,6 +113,27 @@ impl Record {
         }
         let agent = opening.asked.parts.headers.get(http::header::USER_AGENT);
         let client = agent.and_then(|agent| agent.to_str().ok()).map(|agent| cut(agent, 200));
+        let (parent, agent) = (opening.parent_run(), opening.identity.agent.clone());
+        if let Some(tape) = parent.as_ref().and_then(|parent| gate.tapes.of(parent)) {
+            let fields = serde_json::json!({"child_run": run.id, "agent": agent});
+            tape.write(pages::step(now, 0, "child", &fields));
+        }
+        gate.runs.met(
+            &run.id,
+            Face {
+                started: now,
+                session: session(opening),
+                name: opening.identity.run.clone(),
+                agent,
+                parent,
+                continues: self.continues.clone(),
+                model: opening.model.clone(),
+                policy: opening.chosen.name.clone(),
+                client: client.clone(),
+                observed: self.observed,
+                calls_limit: self.calls_limit,
+            },
+        );
         gate.tell(|| {
             ledger::Record::RunStart(ledger::RunStart {
                 at: now,
@@ -118,6 +148,20 @@ impl Record {
                 client,
             })
         });
+    }
+
+    /// The turn that it is.
+    pub(super) fn turn(&self) -> u64 {
+        self.turn
+    }
+
+    fn phase(&self) -> &'static str {
+        let counts = self.done.iter().any(|done| matches!(*done, "countdown" | "warn"));
+        match (self.landing, counts) {
+            (true, _) => "landing",
+            (false, true) => "countdown",
+            (false, false) => "silent",
+        }
     }
 
     /// What was done to the request, each once.
@@ -364,6 +408,7 @@ impl Flow {
         }
         self.told_of_run(done.as_ref());
         let shown = done.as_mut().and_then(|done| done.shown.take());
+        self.tape_ends(done.is_some());
         let (scope, changes) = (self.opening.place.scope.clone(), self.changes(done));
         Some(Keeping { gate, scope, changes, parent: self.parent_changes(), shown })
     }
@@ -398,6 +443,7 @@ impl Flow {
         }
         gate.metrics.run_ended(ended.outcome);
         if let Some(open) = gate.runs.ends(id) {
+            gate.runs.over(id, &open, ended, done.local, gate.now());
             let full = self.opening.target.live.settings.ledger_full;
             let answer = done.answer.clone().filter(|_| full);
             gate.tell(|| ends(gate.now(), id, ended.clone(), done.local, answer, &open));

@@ -2,7 +2,9 @@
 //! no more of either once the client is gone.
 
 mod send;
+mod watched;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -60,6 +62,8 @@ pub(crate) struct Flow {
     verbatim: Option<Bytes>,
     /// Nothing is left to be booked.
     pub(super) closed: bool,
+    /// Somebody has watched this turn from its beginning.
+    taped: bool,
 }
 
 /// What became of an upstream request.
@@ -110,12 +114,15 @@ impl Flow {
             broken: None,
             verbatim: None,
             closed: false,
+            taped: false,
         }
     }
 
     /// The response to the client.
     pub(crate) async fn respond(mut self: Box<Self>) -> http::Response<Body> {
+        self.tape_history();
         self.record.begins(&self.opening, &self.account.state);
+        self.watch();
         loop {
             match self.exchange.step() {
                 Step::Done(done) => return self.answer(*done).await,
@@ -170,7 +177,12 @@ impl Flow {
         let headers = std::mem::take(&mut upstream.headers);
         *response.headers_mut() = head::of(&self, &headers);
         let flows = self.opening.asked.gate.flows.clone();
-        flows.spawn(self.relay(upstream, sender));
+        let (gate, asked) = (Arc::clone(&self.opening.asked.gate), Arc::clone(&self.opening.asked));
+        let run = (!self.opening.metered).then(|| self.account.state.id.clone());
+        let task = flows.spawn(self.relay(upstream, sender));
+        if let Some(run) = run {
+            gate.runs.streams(&run, &asked, task.abort_handle());
+        }
         response
     }
 
@@ -407,10 +419,12 @@ impl Flow {
         if self.opening.metered {
             events.sort_by_key(|event| matches!(event, Event::Usage(_)));
         }
+        self.watch();
         for event in events {
             match event {
                 Event::Usage(tokens) => self.count(tokens),
                 event => {
+                    self.tape(&event);
                     let done = self.record.event(&self.opening, &self.account.state.id, &event);
                     let done = done.filter(|_| self.exchange.streams() && !self.observes());
                     comments.extend(done.map(|word| format!(": softland {word}\n\n")));

@@ -135,6 +135,9 @@ impl Opening {
         let run = opened.here().map_or(Digest::EMPTY, |here| here.run);
         let policy = opened.policy().clone();
         let now = gate.now();
+        if self.is_cancelled(&run) {
+            return Err(Box::new(cancelled(&self.asked.target)));
+        }
         let (state, continues) = self.state(&run, now);
         let known = state.known.filter(|known| self.goes_on_from(known));
         let tariff = Tariff::of(&self.target.live.settings.prices, &self.model);
@@ -242,6 +245,25 @@ impl Opening {
         (RunState { id: gate.names.run(), ended: false, ..kept }, continues)
     }
 
+    /// Whether somebody has cancelled this run, or the one that it is a sub-agent of.
+    fn is_cancelled(&self, run: &Digest) -> bool {
+        let runs = &self.asked.gate.runs;
+        let own = self.place.state(run).filter(|_| !self.metered);
+        own.is_some_and(|state| runs.is_cancelled(&state.id))
+            || self.parent_run().is_some_and(|parent| runs.is_cancelled(&parent))
+    }
+
+    /// The run that this request's is a sub-agent of.
+    pub(super) fn parent_run(&self) -> Option<String> {
+        let (_, kept) = self.place.parent.as_ref()?;
+        Some(kept.runs.get(&kept.newest?)?.id.clone())
+    }
+
+    /// Its body, joined with the history that it names.
+    pub(super) fn body(&self) -> &Bytes {
+        &self.body
+    }
+
     fn goes_on_from(&self, known: &Counted) -> bool {
         let before = self.outline.answered.iter().any(|turn| turn.before == known.context);
         before || self.outline.here == known.context
@@ -345,6 +367,14 @@ fn unpriced(target: &Target, model: &str) -> Response<Body> {
 fn store_lost(target: &Target, why: &str) -> Response<Body> {
     let message = format!("softland: the cost limit cannot be held now: {why}");
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, target.protocol, message).response()
+}
+
+/// What a client is told whose run somebody has cancelled. SDKs do not send it again.
+pub(super) fn cancelled(target: &Target) -> Response<Body> {
+    let message = "softland: this run was cancelled by whoever watches it; a new message begins a \
+                   new run";
+    let refusal = Refusal::new(StatusCode::BAD_REQUEST, target.protocol, message);
+    errors::without_retry(refusal.response())
 }
 
 /// The history is the provider's: what the vendor's SDK takes for a request to send it all

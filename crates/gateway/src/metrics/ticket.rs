@@ -100,6 +100,11 @@ impl Ticket {
         self.upstream = Arc::clone(upstream);
     }
 
+    /// Whether it is of somebody who watches, and no client's.
+    pub(crate) fn is_of_pages(&self) -> bool {
+        self.route == crate::pages::ROUTE
+    }
+
     /// It may cost what nobody here counts.
     pub(crate) fn unmetered(&mut self) {
         self.unmetered = true;

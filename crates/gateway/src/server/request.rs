@@ -18,6 +18,7 @@ use crate::gate::Gate;
 use crate::govern::{self, Asked};
 use crate::guard;
 use crate::metrics::{self, Ticket};
+use crate::pages;
 use crate::pass;
 use crate::route::{self, Route, Target, Way};
 use crate::settings::Protocol;
@@ -42,6 +43,7 @@ pub(super) async fn answer(
     if pass::is_unmetered(&response) {
         ticket.unmetered();
     }
+    let streams = streams && !ticket.is_of_pages();
     ticket.answered(response.status().as_u16(), streams);
     response.body_mut().carry(ticket);
     response
@@ -69,6 +71,10 @@ async fn handle(
         Way::Metrics => {
             live.guard.may_look(&parts.headers, door)?;
             own(&parts.method, "metrics", ticket, gate, || numbers(gate))
+        }
+        Way::Pages => {
+            ticket.goes(pages::ROUTE, &gate.no_upstream);
+            Box::pin(pages::answer(gate, &parts, door)).await
         }
         Way::Provider { .. } if door == Door::Admin => Err(no_provider(protocol)),
         Way::Provider { origin, protocol, route, path } => {
@@ -114,7 +120,15 @@ async fn governed(
             parts.headers.remove(CONTENT_ENCODING);
             let (gate, target) = (Arc::clone(gate), target.clone());
             let route = target.route;
-            let asked = Asked { gate, api, target, parts, body: bytes, loud: Notify::new() };
+            let asked = Asked {
+                gate,
+                api,
+                target,
+                parts,
+                body: bytes,
+                loud: Notify::new(),
+                stop: Notify::new(),
+            };
             Ok(match route {
                 Route::CountTokens => Box::pin(govern::count_tokens(asked)).await,
                 // It is large, and most of the time of a connection it is not there.
@@ -174,7 +188,8 @@ fn numbers(gate: &Gate) -> Response<Body> {
 }
 
 fn no_provider(protocol: Protocol) -> Refusal {
-    let what = "no provider is asked at this address: it serves /healthz, /readyz and /metrics";
+    let what = "no provider is asked at this address: it serves the pages, /healthz, /readyz and \
+                /metrics";
     Refusal::new(StatusCode::NOT_FOUND, protocol, what)
 }
 

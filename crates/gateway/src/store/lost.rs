@@ -109,7 +109,8 @@ impl Stand {
         let asked = Arc::new(AtomicUsize::new(0));
         let upstream = provider(replies, Arc::clone(&asked));
         let settings = settings(upstream, policy, ledger);
-        let mut gate = Gate::new(settings, Arc::new(system_clock)).expect("a gate");
+        let mut gate = Gate::new(settings, Arc::new(system_clock), ([127, 0, 0, 1], 0).into())
+            .expect("a gate");
         let shaky = Arc::new(Shaky::default());
         gate.store = Arc::clone(&shaky) as _;
         gate.accounts = Arc::clone(&shaky) as _;

@@ -1,0 +1,385 @@
+// The list of runs, the way between the pages, totals, and cancelling.
+
+import { Feed, Refused, ask, hasToken, setToken } from "/feed.js";
+import { RunView, clean, count, el, money, time } from "/view.js";
+
+const $ = (id) => document.getElementById(id);
+const body = $("runs").tBodies[0];
+const percent = new Intl.NumberFormat(undefined, { style: "percent", maximumFractionDigits: 0 });
+const rows = new Map();      // run -> what is known of it
+const lines = new Map();     // run -> its row in the table
+const changed = new Set();
+let ledger = { on: false, content: "digests" };
+let frame = 0, order = true, loaded = false;
+let view = null, feed = null, watched = "";
+let list = null;
+
+function say(text) { $("said").textContent = text; }
+
+function trouble(error) {
+  const refused = error instanceof Refused && error.status === 401;
+  $("token-form").hidden = !refused;
+  $("trouble").hidden = false;
+  $("trouble").textContent = refused ? "These pages need their token here." : clean(error.message || String(error));
+}
+
+function fine() { $("trouble").hidden = true; $("token-form").hidden = true; }
+
+function connection(word, error) {
+  const link = $("link");
+  link.className = "link " + (word === "on" ? "on" : "off");
+  link.textContent = word === "on" ? "live" : word === "refused" ? "refused" : "connecting again";
+  if (error) trouble(error);
+}
+
+// The token comes in the fragment, and leaves the address at once.
+function takeToken() {
+  const given = /^#token=([^&]+)/.exec(location.hash);
+  if (given) {
+    sessionStorage.setItem("token", decodeURIComponent(given[1]));
+    history.replaceState(null, "", "/#runs");
+  }
+  setToken(sessionStorage.getItem("token") || "");
+}
+
+/* the list */
+
+function stateOf(row) { return row.outcome || (row.ended ? "ended" : "open"); }
+
+function calls(row) {
+  if (row.tool_calls === null || row.tool_calls === undefined) return "unknown";
+  if (row.tool_calls_limit !== null && row.tool_calls_limit !== undefined) {
+    return row.tool_calls + " of " + row.tool_calls_limit + " tool calls";
+  }
+  return count(row.tool_calls, "tool call");
+}
+
+// Whose sub-agent it is: what is known, else the newest run of its session without an agent.
+function parentOf(row) {
+  if (row.parent) return row.parent;
+  if (!row.agent || !row.session) return "";
+  let found = null;
+  for (const other of rows.values()) {
+    if (other.session === row.session && !other.agent && other.started <= row.started && (!found || other.started > found.started)) found = other;
+  }
+  return found ? found.run : "";
+}
+
+function fits(row) {
+  const wanted = $("state").value;
+  if (wanted && stateOf(row) !== wanted) return false;
+  const text = $("search").value.trim().toLowerCase();
+  if (!text) return true;
+  const all = [row.run, row.name, row.agent, row.model, row.client, row.policy, row.session, row.reason, row.outcome];
+  return all.some((field) => field && String(field).toLowerCase().includes(text));
+}
+
+function merge(row) {
+  const had = rows.get(row.run);
+  if (had && had.outcome && !row.outcome) return;
+  rows.set(row.run, row);
+  if (!had) order = true;
+  if (had && had.outcome !== row.outcome) say("Run " + (row.name || row.run) + " has ended: " + row.outcome);
+  changed.add(row.run);
+  if (!frame) frame = requestAnimationFrame(paint);
+}
+
+function line(run) {
+  const link = el("a", { href: "#run=" + encodeURIComponent(run), className: "mono isolated", dir: "auto" });
+  const sub = el("span", { className: "sub isolated", dir: "auto" });
+  const state = el("span", {});
+  const why = el("span", { className: "sub" });
+  const cells = [el("td", {}, link, sub), el("td", {}, state, why), el("td", { className: "isolated", dir: "auto" }),
+    el("td", { className: "num", "data-label": "" }), el("td", { className: "num", "data-label": "turns" }),
+    el("td", { className: "num", "data-label": "spent" }), el("td", {})];
+  return { node: el("tr", {}, ...cells), link, sub, state, why, cells };
+}
+
+function set(node, text) { if (node.textContent !== text) node.textContent = text; }
+
+function fill(row) {
+  let had = lines.get(row.run);
+  if (!had) { had = line(row.run); lines.set(row.run, had); }
+  const state = stateOf(row);
+  set(had.link, clean(row.name || row.run));
+  set(had.sub, clean([row.name ? row.run : "", row.agent ? "agent " + row.agent : "", row.mode ? "observed" : ""].filter(Boolean).join(" · ")));
+  had.state.className = "state " + state;
+  set(had.state, state);
+  const phase = row.phase && row.phase !== "silent" ? row.phase : "";
+  set(had.why, row.outcome ? String(row.reason || "").replaceAll("_", " ") : [row.busy ? "model at work" : "waiting for its client", phase].filter(Boolean).join(" · "));
+  set(had.cells[2], clean(row.model || "unknown"));
+  set(had.cells[3], calls(row));
+  set(had.cells[4], String(row.turns ?? 0));
+  set(had.cells[5], money(row.cost_usd));
+  set(had.cells[6], time(row.started));
+  had.node.hidden = !fits(row);
+}
+
+function paint() {
+  frame = 0;
+  const until = performance.now() + 12;
+  for (const run of [...changed]) {
+    fill(rows.get(run));
+    changed.delete(run);
+    if (performance.now() > until) break;
+  }
+  if (changed.size) { frame = requestAnimationFrame(paint); return; }
+  if (order) { arrange(); order = false; }
+  summary();
+  if (view) facts();
+}
+
+// Newest first; sub-agents beneath whom they work for.
+function arrange() {
+  const children = new Map(), top = [];
+  const all = [...rows.values()].sort((a, b) => (a.started < b.started ? 1 : -1));
+  for (const row of all) {
+    const parent = parentOf(row);
+    if (parent && parent !== row.run && rows.has(parent)) {
+      if (!children.has(parent)) children.set(parent, []);
+      children.get(parent).push(row);
+    } else top.push(row);
+  }
+  const placed = new Set(), nodes = [];
+  const place = (row, child) => {
+    if (placed.has(row.run)) return;
+    placed.add(row.run);
+    const had = lines.get(row.run);
+    if (!had) return;
+    had.node.classList.toggle("child", child);
+    nodes.push(had.node);
+    for (const next of children.get(row.run) || []) place(next, true);
+  };
+  for (const row of top) place(row, false);
+  for (const row of all) place(row, false);
+  // Only where the order has changed: focus stays where it is.
+  nodes.forEach((node, at) => { if (body.children[at] !== node) body.insertBefore(node, body.children[at] || null); });
+}
+
+function summary() {
+  const all = [...rows.values()];
+  const open = all.filter((row) => stateOf(row) === "open").length;
+  const shown = all.filter(fits).length;
+  $("runs").hidden = shown === 0;
+  if (!loaded && !all.length) return;
+  const text = all.length === 0 ? "No run yet. Point a client at this gateway, and it shows up here."
+    : shown === 0 ? "No run fits what you search for."
+      : count(shown, "run") + (shown < all.length ? " of " + all.length : "") + ", " + open + " open";
+  set($("count"), text);
+  $("kept").hidden = !loaded;
+  set($("kept"), !ledger.on
+    ? "No ledger is kept: runs that have ended are remembered while this gateway runs, 500 at most, and not what was said in them."
+    : ledger.content === "digests"
+      ? "The ledger keeps digests: what was said and what tools returned is not kept. [ledger] content = \"full\" keeps it."
+      : "The ledger keeps whole contents.");
+}
+
+function filter() {
+  for (const row of rows.values()) { const had = lines.get(row.run); if (had) had.node.hidden = !fits(row); }
+  summary();
+}
+
+async function load() {
+  try {
+    const got = await (await ask("/api/runs")).json();
+    ledger = got.ledger;
+    loaded = true;
+    fine();
+    for (const row of got.runs) merge(row);
+    if (!got.runs.length) summary();
+    if (!list) list = new Feed("/api/events", { take: (events) => events.forEach(merge), resync: load, state: connection, last: got.at });
+  } catch (error) {
+    trouble(error);
+    set($("count"), "The runs could not be loaded.");
+    connection("off");
+    if (!(error instanceof Refused)) setTimeout(load, 3000);
+  }
+}
+
+/* one run */
+
+function show(run) {
+  if (watched === run) return;
+  leave();
+  watched = run;
+  const root = $("run");
+  root.setAttribute("aria-labelledby", "run-title");
+  view = new RunView(root, run, { onCancel: () => cancel(run), say });
+  view.onFacts = facts;
+  facts();
+  feed = new Feed("/api/runs/" + encodeURIComponent(run) + "/events", {
+    take: (events) => view && view.take(events),
+    resync: () => view && view.reset(),
+    state: (word, error) => {
+      if (error && view) { view.wait.hidden = false; view.wait.textContent = error.status === 404 ? "There is no such run here." : clean(error.message); if (error.status === 401) trouble(error); }
+      if (word === "off" && view && !view.over) say("The connection was lost; connecting again.");
+    },
+  });
+}
+
+function leave() {
+  if (feed) feed.close();
+  if (view) view.close();
+  feed = null; view = null; watched = "";
+}
+
+function fact(name, value, small, extra) {
+  const dd = el("dd", {}, value);
+  if (small) dd.append(el("small", { textContent: small }));
+  if (extra) dd.append(extra);
+  return el("div", {}, el("dt", { textContent: name }), dd);
+}
+
+let factsText = "";
+function facts() {
+  if (!view) return;
+  const row = rows.get(view.run) || {};
+  const seen = view.seen;
+  const state = view.over || row.outcome ? row.outcome || "ended" : "open";
+  const usage = row.usage || {};
+  const input = Math.max(usage.input || 0, seen.input), read = Math.max(usage.cache_read || 0, seen.read);
+  const write = Math.max(usage.cache_write || 0, seen.write), output = Math.max(usage.output || 0, seen.output);
+  const all = input + read + write;
+  const spent = row.cost_usd !== undefined && row.cost_usd !== null ? Math.max(Number(row.cost_usd), seen.known ? seen.spent : 0) : seen.known ? seen.spent : null;
+  const family = [...rows.values()].filter((other) => other.run !== view.run && parentOf(other) === view.run);
+  const parent = parentOf(row);
+  const key = JSON.stringify([state, row, spent, all, read, output, family.map((f) => [f.run, stateOf(f), f.cost_usd]), ledger]);
+  view.cancel.hidden = state !== "open" || !row.run;
+  if (key === factsText && view.facts.childElementCount) return;
+  factsText = key;
+  const mark = el("span", { className: "state " + state, textContent: state });
+  const why = row.outcome ? String(row.reason || "").replaceAll("_", " ") + (row.limit ? " (" + row.limit + " " + (row.value ?? "") + ")" : "")
+    : [row.busy ? "model at work" : "waiting for its client", row.phase && row.phase !== "silent" ? "phase " + row.phase : "phase silent"].join(", ");
+  let bar = null;
+  if (row.tool_calls_limit) {
+    bar = el("progress", { max: row.tool_calls_limit, value: Math.min(row.tool_calls || 0, row.tool_calls_limit) });
+    bar.setAttribute("aria-label", "Share of the tool calls that are used");
+  }
+  view.facts.replaceChildren(
+    fact("State", mark, why),
+    fact("Tool calls", calls(row), "", bar),
+    fact("Turns", String(row.turns ?? view.turns.size)),
+    fact("Spent", money(spent), spent === null ? "no price is known" : ""),
+    fact("From cache", all ? percent.format(read / all) : "–", count(all, "token") + " in, " + count(output, "token") + " out"),
+    fact("Model", clean(row.model || "unknown"), clean([row.policy ? "policy " + row.policy : "", row.agent ? "agent " + row.agent : "", row.mode ? "only observed" : ""].filter(Boolean).join(", "))),
+  );
+  view.steps.classList.toggle("busy", Boolean(row.busy) && state === "open");
+  note(row, state);
+  view.family.hidden = !family.length && !parent;
+  const items = family.map((other) => el("li", {}, el("a", { href: "#run=" + encodeURIComponent(other.run), className: "isolated", dir: "auto", textContent: clean(other.agent || other.name || other.run) }), " ", el("span", { className: "state " + stateOf(other), textContent: stateOf(other) }), " · " + calls(other) + " · " + money(other.cost_usd)));
+  view.family.replaceChildren(
+    ...(parent ? [el("p", {}, "Sub-agent of ", el("a", { href: "#run=" + encodeURIComponent(parent), className: "mono isolated", textContent: clean(parent) }))] : []),
+    ...(family.length ? [el("h3", { textContent: "Sub-agents" }), el("ul", { className: "family" }, ...items)] : []));
+}
+
+function note(row, state) {
+  const said = view.steps.querySelector("[data-kind=text], [data-kind=tool], [data-kind=thinking]");
+  let text = "";
+  if (state !== "open" && !said && row.run) {
+    text = !ledger.on ? "No ledger is kept: what was said in this run is gone."
+      : ledger.content === "digests" ? "The ledger keeps digests: what was said, thought and returned by tools in this run is not kept; decisions, counts and costs are. With [ledger] content = \"full\" it is."
+        : "";
+  } else if (state === "open" && !said && row.run && (row.turns || 0) > 0 && !row.busy) {
+    text = "What was said before you began to watch comes with the run's next request.";
+  }
+  view.notice.hidden = !text;
+  set(view.notice, text);
+}
+
+async function cancel(run) {
+  if (!hasToken()) {
+    trouble(new Refused(401, ""));
+    $("token").focus();
+    return;
+  }
+  const dialog = $("ask");
+  dialog.returnValue = "no";
+  dialog.showModal();
+  await new Promise((done) => dialog.addEventListener("close", done, { once: true }));
+  if (dialog.returnValue !== "yes") return;
+  try {
+    const done = await (await ask("/api/runs/" + encodeURIComponent(run) + "/cancel", { method: "POST" })).json();
+    say("Cancelled: " + count(done.cancelled.length, "run"));
+    fine();
+  } catch (error) { trouble(error); }
+}
+
+/* totals */
+
+function table(title, sums, name, newest) {
+  const keys = Object.keys(sums || {});
+  if (newest) keys.sort().reverse(); else keys.sort((a, b) => Number(sums[b].spend_usd) - Number(sums[a].spend_usd));
+  const head = el("tr", {}, ...[name, "Runs", "Answered", "Landed", "Stopped", "Spent", "Wasted"].map((text, at) => el("th", { scope: "col", className: at ? "num" : "", textContent: text })));
+  const rest = keys.map((key) => {
+    const sum = sums[key];
+    const cells = [sum.runs, sum.answered, sum.landed, sum.stopped, money(sum.spend_usd), money(sum.wasted_usd)];
+    return el("tr", {}, el("th", { scope: "row", className: "isolated", dir: "auto", textContent: clean(key) }), ...cells.map((cell) => el("td", { className: "num", textContent: String(cell) })));
+  });
+  const scroll = el("div", { className: "scroll", tabIndex: 0, role: "region" }, el("table", {}, el("thead", {}, head), el("tbody", {}, ...rest)));
+  scroll.setAttribute("aria-label", title);
+  return [el("h3", { textContent: title }), scroll];
+}
+
+async function totals() {
+  const sums = $("sums");
+  try {
+    const offset = -new Date().getTimezoneOffset();
+    const got = await (await ask("/api/totals?days=" + $("days").value + "&offset=" + offset)).json();
+    const since = got.since_start;
+    const parts = [];
+    if (got.all) {
+      parts.push(el("dl", { className: "facts" }, fact("Spent", money(got.all.spend_usd), count(got.all.runs, "run")),
+        fact("Landed", String(got.all.landed)), fact("Stopped", String(got.all.stopped)),
+        fact("Wasted", money(got.all.wasted_usd), "by turns that signals name"),
+        fact("Beside runs", money(got.beside.spend_usd), count(got.beside.requests, "request") + " without tools")));
+      if (got.all.runs) parts.push(...table("By day", got.by_day, "Day", true), ...table("By model", got.by_model, "Model"), ...table("By agent", got.by_agent, "Agent or client"));
+      else parts.push(el("p", { className: "faint", textContent: "No run in this time." }));
+    } else {
+      parts.push(el("p", { className: "notice", textContent: "No ledger is kept, or it cannot be read: these are the sums since the gateway began." }),
+        el("dl", { className: "facts" }, fact("Spent", money(since.spend_usd), count(since.requests, "request")), fact("Answered", String(since.answered)), fact("Landed", String(since.landed)), fact("Stopped", String(since.stopped))));
+    }
+    sums.replaceChildren(...parts);
+    fine();
+  } catch (error) {
+    sums.replaceChildren(el("p", { className: "notice bad", textContent: "The totals could not be loaded." }));
+    trouble(error);
+  }
+}
+
+/* the way */
+
+function go(first) {
+  const run = /^#run=(.+)$/.exec(location.hash);
+  const page = run ? "run" : location.hash === "#totals" ? "totals" : "list";
+  for (const id of ["list", "run", "totals"]) $(id).hidden = id !== page;
+  for (const [id, name] of [["to-runs", "list"], ["to-totals", "totals"]]) {
+    if (name === page) $(id).setAttribute("aria-current", "page"); else $(id).removeAttribute("aria-current");
+  }
+  if (run) show(decodeURIComponent(run[1])); else leave();
+  if (page === "totals") totals();
+  document.title = "softland: " + (run ? "run " + watched : page === "totals" ? "totals" : "runs");
+  if (!first) { const title = page === "run" ? view.title : $(page + "-title"); title.focus(); window.scrollTo(0, 0); }
+}
+
+$("search").addEventListener("input", filter);
+$("state").addEventListener("change", filter);
+$("days").addEventListener("change", totals);
+$("skip").addEventListener("click", (event) => { event.preventDefault(); $("main").focus(); });
+$("token-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  sessionStorage.setItem("token", $("token").value.trim());
+  setToken($("token").value.trim());
+  $("token").value = "";
+  fine();
+  if (list) list.close();
+  list = null;
+  const run = watched;
+  if (run) { leave(); show(run); }
+  load();
+});
+window.addEventListener("hashchange", () => { if (location.hash.startsWith("#token=")) takeToken(); go(false); });
+// What a test, or a person in the console, may ask of the page.
+window.softland = { rows, lose: () => { feed?.lose(); list?.lose(); }, get view() { return view; } };
+takeToken();
+load();
+go(true);

@@ -1,0 +1,94 @@
+// Server-sent events over fetch: EventSource can show no token. It comes back by itself, from the
+// last event that it has read.
+
+const FIRST = 500, LONGEST = 10000;
+
+export class Refused extends Error {
+  constructor(status, message) { super(message); this.status = status; }
+}
+
+let token = "";
+export function setToken(text) { token = text; }
+export function hasToken() { return token !== ""; }
+
+export async function ask(path, options = {}) {
+  const headers = { ...options.headers };
+  if (token) headers.authorization = "Bearer " + token;
+  const response = await fetch(path, { ...options, headers, cache: "no-store", credentials: "omit" });
+  if (!response.ok) {
+    const said = await response.json().catch(() => ({}));
+    throw new Refused(response.status, said?.error?.message || "the gateway answered " + response.status);
+  }
+  return response;
+}
+
+export class Feed {
+  // `take(events)`: a list of parsed events; `resync()`: begin anew; `state(word, error)`.
+  constructor(path, { take, resync, state, last }) {
+    Object.assign(this, { path, take, resync, state, closed: false });
+    this.last = last || "";
+    this.over = false;
+    this.abort = new AbortController();
+    this.run();
+  }
+
+  close() { this.closed = true; this.abort.abort(); }
+
+  // For tests: loses the connection as a network would.
+  lose() { this.abort.abort(); this.abort = new AbortController(); }
+
+  async run() {
+    let pause = FIRST;
+    while (!this.closed && !this.over) {
+      try {
+        const headers = this.last ? { "last-event-id": this.last } : {};
+        const response = await ask(this.path, { headers, signal: this.abort.signal });
+        this.state("on");
+        pause = FIRST;
+        await this.read(response.body.getReader());
+      } catch (error) {
+        if (this.closed) return;
+        if (error instanceof Refused && error.status !== 503) {
+          this.state("refused", error);
+          return;
+        }
+      }
+      if (this.closed || this.over) return;
+      this.state("off");
+      await new Promise((done) => setTimeout(done, pause));
+      pause = Math.min(pause * 2, LONGEST);
+    }
+  }
+
+  async read(reader) {
+    const decoder = new TextDecoder();
+    let rest = "";
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done || this.closed) return;
+      rest += decoder.decode(value, { stream: true });
+      const parts = rest.split("\n\n");
+      rest = parts.pop();
+      const events = [];
+      for (const part of parts) {
+        let data = "", kind = "message", id = null;
+        for (const line of part.split("\n")) {
+          if (line.startsWith("data: ")) data += line.slice(6);
+          else if (line.startsWith("event: ")) kind = line.slice(7);
+          else if (line.startsWith("id: ")) id = line.slice(4);
+        }
+        if (kind === "resync") {
+          events.length = 0;
+          this.last = "";
+          this.resync();
+        } else if (data) {
+          const event = JSON.parse(data);
+          events.push(event);
+          if (id !== null) this.last = id;
+          if (event.event === "done" || event.event === "error") this.over = true;
+        }
+      }
+      if (events.length) this.take(events);
+    }
+  }
+}

@@ -1,0 +1,72 @@
+//! What whoever watches is told of a request: its history, once, and what is said as it comes.
+//!
+//! While nobody watches, the session does not tell what its bytes show, and nothing is done here.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use softland_session::Event;
+use softland_session::wire::request::Request;
+
+use super::Flow;
+use crate::pages::{self, Tape};
+
+impl Flow {
+    /// Has the session tell what is said while somebody watches.
+    pub(super) fn watch(&mut self) {
+        let tapes = &self.opening.asked.gate.tapes;
+        self.out.quiet = tapes.is_idle() || self.tape_of_run().is_none();
+    }
+
+    /// The history that the request carries: all of it where it is not on the tape yet, else the
+    /// results of the newest calls.
+    pub(super) fn tape_history(&mut self) {
+        let Some(tape) = self.tape_of_run() else { return };
+        self.taped = true;
+        let (turn, now) = (self.record.turn(), self.opening.asked.gate.now());
+        let Ok(request) = Request::of(self.opening.asked.api, self.opening.body()) else { return };
+        let (whole, results) = tape.goes_on_to(turn.saturating_sub(1));
+        let (question, turns) = pages::history(&request, turn, now);
+        if let Some(question) = question.filter(|_| whole == 0) {
+            tape.write(pages::step(now, 0, "question", &json!({"text": question})));
+        }
+        for had in turns {
+            if had.turn > whole {
+                // What was shown of it began in the middle.
+                tape.write(pages::step(now, had.turn, "turn_again", &json!({})));
+                had.said.into_iter().for_each(|step| tape.write(step));
+            }
+            if had.turn > results || had.turn > whole {
+                had.results.into_iter().for_each(|step| tape.write(step));
+            }
+        }
+    }
+
+    /// Something is said.
+    pub(super) fn tape(&self, event: &Event) {
+        if let Some(tape) = self.tape_of_run()
+            && let Some(step) =
+                pages::live(event, self.opening.asked.gate.now(), self.record.turn())
+        {
+            tape.write(step);
+        }
+    }
+
+    /// The request is over; `whole`: with a turn.
+    pub(in crate::govern) fn tape_ends(&self, whole: bool) {
+        if whole
+            && self.taped
+            && let Some(tape) = self.tape_of_run()
+        {
+            tape.is_whole_to(self.record.turn());
+        }
+    }
+
+    fn tape_of_run(&self) -> Option<Arc<Tape>> {
+        let gate = &self.opening.asked.gate;
+        if self.opening.metered {
+            return None;
+        }
+        gate.tapes.of(&self.account.state.id)
+    }
+}

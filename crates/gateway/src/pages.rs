@@ -1,0 +1,200 @@
+//! The pages: what runs do, and did, for a person with a browser, and the API behind them.
+//!
+//! They show, and cancel runs; they change nothing else. What nobody watches costs nothing here:
+//! text is made of what happens only while somebody reads it.
+
+use std::sync::Arc;
+
+use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use http::request::Parts;
+use http::{Method, Response, StatusCode};
+use serde_json::{Value, json};
+use softland_ledger::{Query, Reader};
+
+use crate::body::Body;
+use crate::errors::Refusal;
+use crate::gate::Gate;
+use crate::server::Door;
+use crate::settings::Protocol;
+
+mod assets;
+mod cancel;
+mod said;
+mod start;
+mod stream;
+mod tape;
+mod totals;
+
+pub(crate) use said::{history, live, step};
+pub(crate) use tape::{Tape, Tapes};
+
+/// Its word in metrics.
+pub(crate) const ROUTE: &str = "pages";
+
+/// Runs in a list.
+const LISTED: usize = 1000;
+
+/// Whether a path is the pages'.
+pub(crate) fn is_here(path: &str) -> bool {
+    path.starts_with("/api/") || assets::find(path).is_some()
+}
+
+/// Answers a request for a page or of one.
+pub(crate) async fn answer(
+    gate: &Arc<Gate>,
+    parts: &Parts,
+    door: Door,
+) -> Result<Response<Body>, Refusal> {
+    let mut response = match route(gate, parts, door).await {
+        Ok(response) => response,
+        Err(refusal) => refusal.response(),
+    };
+    assets::protect(response.headers_mut());
+    Ok(response)
+}
+
+async fn route(gate: &Arc<Gate>, parts: &Parts, door: Door) -> Result<Response<Body>, Refusal> {
+    let path = parts.uri.path();
+    // With an address of their own they are there alone.
+    if door == Door::Clients && gate.live().settings.admin.listen.is_some() {
+        return Err(refusal(
+            StatusCode::NOT_FOUND,
+            "the pages are at the address of [admin] listen",
+        ));
+    }
+    let Some(api) = path.strip_prefix("/api/") else {
+        only(&parts.method, &[Method::GET, Method::HEAD])?;
+        return assets::find(path).ok_or_else(nothing);
+    };
+    // A browser says so of itself; who is no browser says nothing.
+    if parts.headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site") {
+        let what = "requests of web pages of another origin are refused";
+        return Err(refusal(StatusCode::FORBIDDEN, what));
+    }
+    let live = gate.live();
+    let names: Vec<&str> = api.split('/').collect();
+    if let ["runs", run, "cancel"] = names.as_slice() {
+        if parts.method != Method::POST {
+            return Ok(not_allowed("POST"));
+        }
+        live.guard.may_change(&parts.headers, &gate.pages_token)?;
+        return cancel::run(gate, run).map(|done| said(&done)).ok_or_else(no_run);
+    }
+    live.guard.may_read(&parts.headers, door, &gate.pages_token)?;
+    if !matches!(parts.method, Method::GET | Method::HEAD) {
+        return Ok(not_allowed("GET, HEAD"));
+    }
+    match names.as_slice() {
+        ["runs"] => Ok(said(&list(gate).await)),
+        ["runs", run] => {
+            let rows = list(gate).await;
+            let rows = rows.get("runs").and_then(Value::as_array);
+            let found = rows.into_iter().flatten().find(|row| row.get("run") == Some(&json!(run)));
+            found.map(said).ok_or_else(no_run)
+        }
+        ["totals"] => Ok(said(&sums(gate, parts.uri.query().unwrap_or_default()).await)),
+        ["events"] => {
+            let seat = stream::Seat::take(&gate.pages_seats).ok_or_else(full)?;
+            Ok(stream::of_list(gate, &parts.headers, seat))
+        }
+        ["runs", run, "events"] => {
+            let seat = stream::Seat::take(&gate.pages_seats).ok_or_else(full)?;
+            stream::of_run(gate, run, &parts.headers, seat).await.ok_or_else(no_run)
+        }
+        _ => Err(nothing()),
+    }
+}
+
+/// The newest runs, open and ended, and what is kept of them.
+async fn list(gate: &Arc<Gate>) -> Value {
+    let settings = gate.live();
+    let settings = &settings.settings;
+    let content = if settings.ledger_full { "full" } else { "digests" };
+    let ledger = json!({"on": settings.ledger.is_some(), "content": content});
+    // Before the rows: who reads on from there misses nothing.
+    let at = format!("{}.{}", gate.runs.version(), gate.stamp);
+    let mut runs: Vec<Value> = Vec::new();
+    let mut known = std::collections::BTreeSet::new();
+    for row in gate.runs.rows(0).into_iter().rev() {
+        if known.insert(row.run.clone()) {
+            runs.extend(serde_json::to_value(&row));
+        }
+    }
+    if let Some(path) = settings.ledger.clone() {
+        let read = tokio::task::spawn_blocking(move || {
+            let query = Query { limit: Some(LISTED), ..Query::default() };
+            Reader::open(&path).ok().and_then(|reader| reader.runs(&query).ok())
+        });
+        for run in read.await.ok().flatten().unwrap_or_default() {
+            if !known.contains(&run.run) {
+                runs.extend(serde_json::from_str::<Value>(&run.json()));
+            }
+        }
+    }
+    let started =
+        |row: &Value| row.get("started").and_then(Value::as_str).unwrap_or_default().to_owned();
+    runs.sort_by_cached_key(|row| std::cmp::Reverse(started(row)));
+    runs.truncate(LISTED);
+    json!({"v": 1, "ledger": ledger, "at": at, "runs": runs})
+}
+
+async fn sums(gate: &Arc<Gate>, query: &str) -> Value {
+    let number = |name: &str| {
+        let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.find(|(had, _)| *had == name).and_then(|(_, value)| value.parse::<i64>().ok())
+    };
+    let offset = number("offset").unwrap_or(0).clamp(-1440, 1440);
+    let days = u64::try_from(number("days").unwrap_or(30)).unwrap_or(30).clamp(1, 3660);
+    let (path, now) = (gate.live().settings.ledger.clone(), gate.now());
+    let read = path.map(|path| {
+        tokio::task::spawn_blocking(move || totals::of_ledger(&path, now, days, offset))
+    });
+    let found = match read {
+        Some(read) => read.await.ok().flatten(),
+        None => None,
+    };
+    let done = gate.metrics.summary();
+    let now = json!({"requests": done.requests, "spend_usd": done.spend,
+        "answered": done.answered, "landed": done.landed, "stopped": done.stopped,
+        "failed": done.failed, "cancelled": done.cancelled});
+    let mut found = found.unwrap_or_else(|| json!({"v": 1, "days": days}));
+    found["since_start"] = now;
+    found
+}
+
+fn said(value: &Value) -> Response<Body> {
+    let mut response = Response::new(Body::full(value.to_string()));
+    let kind = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+fn refusal(status: StatusCode, what: &str) -> Refusal {
+    Refusal::new(status, Protocol::Anthropic, what)
+}
+
+fn only(method: &Method, allowed: &[Method]) -> Result<(), Refusal> {
+    if allowed.contains(method) {
+        return Ok(());
+    }
+    Err(refusal(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are served here"))
+}
+
+fn not_allowed(allowed: &'static str) -> Response<Body> {
+    let what = format!("only {allowed} is served here");
+    let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, &what).response();
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    response
+}
+
+fn nothing() -> Refusal {
+    refusal(StatusCode::NOT_FOUND, "there is nothing at this path")
+}
+
+fn no_run() -> Refusal {
+    refusal(StatusCode::NOT_FOUND, "there is no such run, or it is not open any more")
+}
+
+fn full() -> Refusal {
+    refusal(StatusCode::SERVICE_UNAVAILABLE, "as many pages are open as there may be")
+}

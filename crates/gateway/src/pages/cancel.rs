@@ -1,0 +1,35 @@
+//! Cancelling a run and its sub-agents: what is under way for them is given up, what came of it is
+//! booked, and their clients' next requests are refused until somebody says something new.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::gate::Gate;
+
+/// Cancels an open run; `None` where there is none of that name.
+pub(super) fn run(gate: &Arc<Gate>, run: &str) -> Option<Value> {
+    gate.runs.work(run)?;
+    let family = gate.runs.family(run);
+    for member in &family {
+        gate.runs.cancel(member);
+    }
+    for member in &family {
+        let mut under_way = false;
+        for work in gate.runs.work(member).unwrap_or_default() {
+            under_way = true;
+            if let Some(asked) = work.asked.upgrade() {
+                asked.stop.notify_one();
+            }
+            if let Some(stream) = work.stream {
+                stream.abort();
+            }
+        }
+        // With a request under way it ends when that is booked.
+        if !under_way {
+            gate.end_left(member);
+        }
+    }
+    tracing::warn!(run, others = family.len() - 1, "cancelled by whoever watches");
+    Some(json!({"v": 1, "cancelled": family}))
+}

@@ -1,0 +1,183 @@
+//! What was said in a run, as event lines: from events as they happen, and from the history that a
+//! request carries.
+
+use serde_json::{Value, json};
+use softland_ledger::Step;
+use softland_session::Event;
+use softland_session::wire::request::{
+    Block, BlockKind, Content, Message, Request, ResultContent, Role, ToolResult,
+};
+
+/// Bytes of a text, a call's input or a result that pages are told.
+const MOST: usize = 256 << 10;
+
+/// One turn of a history.
+pub(crate) struct Turn {
+    pub(crate) turn: u64,
+    /// What the model said, block by block.
+    pub(crate) said: Vec<Step>,
+    /// What its calls led to.
+    pub(crate) results: Vec<Step>,
+}
+
+/// An event as a line; `None` of what is told otherwise.
+pub(crate) fn live(event: &Event, at: u64, turn: u64) -> Option<Step> {
+    let (name, fields) = match event {
+        Event::TextStart => ("text_start", json!({})),
+        Event::TextDelta(text) => ("text_delta", json!({"text": text})),
+        Event::ThinkingStart => ("thinking_start", json!({})),
+        Event::ThinkingDelta(text) => ("thinking_delta", json!({"text": text})),
+        Event::ToolStart { id, name } => ("tool_start", json!({"id": id, "name": name})),
+        Event::ToolInputDelta { id, partial_json } => {
+            ("tool_input_delta", json!({"id": id, "partial_json": partial_json}))
+        }
+        Event::BlockStop { index } => ("block_stop", json!({"index": index})),
+        Event::Signal(_) | Event::Intervention { .. } | Event::Shaped(_) | Event::Usage(_) => {
+            return None;
+        }
+    };
+    Some(step(at, turn, name, &fields))
+}
+
+/// A line of a tape that is not numbered yet.
+pub(crate) fn step(at: u64, turn: u64, event: &str, fields: &Value) -> Step {
+    Step { seq: 0, at, turn, event: event.to_owned(), fields: fields.to_string(), late: false }
+}
+
+/// The question of the run that a request is turn `turn` of, and its earlier turns as its history
+/// has them: the newest ones where it was compacted.
+pub(crate) fn history(request: &Request<'_>, turn: u64, at: u64) -> (Option<String>, Vec<Turn>) {
+    let list = &request.messages.list;
+    let before = usize::try_from(turn.saturating_sub(1)).unwrap_or(usize::MAX);
+    let spoken: Vec<usize> = (0..list.len())
+        .filter(|at| list.get(*at).is_some_and(|message| message.role == Role::Assistant))
+        .collect();
+    let own = spoken.get(spoken.len().saturating_sub(before)..).unwrap_or_default();
+    let first = own.first().copied().unwrap_or(list.len());
+    let asked = list.get(..first).unwrap_or_default().iter().rev();
+    let question = asked.take_while(|message| message.role != Role::Assistant);
+    let question = question.filter(|message| message.role == Role::User).filter_map(words).next();
+    let text = request.text;
+    let mut turns = Vec::new();
+    for (n, begins) in own.iter().enumerate() {
+        let number = turn.saturating_sub((own.len() - n) as u64);
+        let ends = own.get(n + 1).copied().unwrap_or(list.len());
+        let said = list.get(*begins).map(|message| said(message, text, at, number));
+        let said = said.unwrap_or_default();
+        let after = list.get(begins + 1..ends).unwrap_or_default();
+        let results = after.iter().flat_map(|message| results(message, at, number)).collect();
+        turns.push(Turn { turn: number, said, results });
+    }
+    (question, turns)
+}
+
+fn words(message: &Message<'_>) -> Option<String> {
+    match &message.content {
+        Content::Text(text, _) => Some(cut(&text.unescape()).0.to_owned()),
+        Content::Blocks { blocks, .. } => {
+            let texts = blocks.iter().filter_map(|block| match &block.kind {
+                BlockKind::Text { text, .. } => Some(text.unescape()),
+                _ => None,
+            });
+            let whole = texts.collect::<Vec<_>>().join("\n");
+            (!whole.is_empty()).then(|| cut(&whole).0.to_owned())
+        }
+    }
+}
+
+fn said(message: &Message<'_>, whole: &str, at: u64, turn: u64) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let mut index = 0_u32;
+    let mut tell = |begins: (&str, Value), more: Option<(&str, Value)>| {
+        steps.push(step(at, turn, begins.0, &begins.1));
+        steps.extend(more.map(|(event, fields)| step(at, turn, event, &fields)));
+        steps.push(step(at, turn, "block_stop", &json!({"index": index})));
+        index += 1;
+    };
+    match &message.content {
+        Content::Text(text, _) => {
+            let text = text.unescape();
+            tell(("text_start", json!({})), Some(("text_delta", json!({"text": cut(&text).0}))));
+        }
+        Content::Blocks { blocks, .. } => {
+            for block in blocks {
+                match &block.kind {
+                    BlockKind::Text { text, .. } => {
+                        let text = text.unescape();
+                        let more = ("text_delta", json!({"text": cut(&text).0}));
+                        tell(("text_start", json!({})), Some(more));
+                    }
+                    BlockKind::Thinking => {
+                        let text = thinking(block, whole);
+                        let more = ("thinking_delta", json!({"text": cut(&text).0}));
+                        tell(("thinking_start", json!({})), (!text.is_empty()).then_some(more));
+                    }
+                    BlockKind::ToolUse { id, name, input, .. } => {
+                        let (id, name) = (id.unescape(), name.unescape());
+                        let input = input.of(whole);
+                        let more = json!({"id": id, "partial_json": cut(&input).0});
+                        let begins = ("tool_start", json!({"id": id, "name": name}));
+                        tell(begins, Some(("tool_input_delta", more)));
+                    }
+                    BlockKind::RedactedThinking
+                    | BlockKind::ToolResult(_)
+                    | BlockKind::Other { .. } => {}
+                }
+            }
+        }
+    }
+    steps
+}
+
+/// The text of a thinking block of any protocol; none where it is only sealed.
+fn thinking(block: &Block<'_>, whole: &str) -> String {
+    let Ok(value) = serde_json::from_str::<Value>(block.span.of(whole)) else {
+        return String::new();
+    };
+    let plain = ["thinking", "reasoning_content", "text"];
+    if let Some(text) = plain.iter().find_map(|name| value.get(name)?.as_str()) {
+        return text.to_owned();
+    }
+    let parts = value.get("summary").and_then(Value::as_array);
+    let texts = parts.into_iter().flatten().filter_map(|part| part.get("text")?.as_str());
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+fn results(message: &Message<'_>, at: u64, turn: u64) -> Vec<Step> {
+    let Content::Blocks { blocks, .. } = &message.content else { return Vec::new() };
+    let results = blocks.iter().filter_map(|block| match &block.kind {
+        BlockKind::ToolResult(result) => Some(result_line(result, at, turn)),
+        _ => None,
+    });
+    results.collect()
+}
+
+fn result_line(result: &ToolResult<'_>, at: u64, turn: u64) -> Step {
+    let mut unseen = 0;
+    let content = match &result.content {
+        ResultContent::Absent(_) => String::new(),
+        ResultContent::Opaque => "[no text]".to_owned(),
+        ResultContent::Text(text, _) => text.unescape().into_owned(),
+        ResultContent::Parts { parts, .. } => {
+            unseen = parts.iter().filter(|part| part.text.is_none()).count();
+            let texts = parts.iter().filter_map(|part| part.text.as_ref());
+            texts.map(|(text, _)| text.unescape()).collect::<Vec<_>>().join("\n")
+        }
+    };
+    let (shown, left) = cut(&content);
+    let mut fields = json!({"id": result.tool_use_id.unescape(), "ok": !result.is_error,
+        "content": shown});
+    if left > 0 {
+        fields["cut_bytes"] = left.into();
+    }
+    if unseen > 0 {
+        fields["parts_without_text"] = unseen.into();
+    }
+    step(at, turn, "tool_result", &fields)
+}
+
+/// As much of a text as pages are told, and how many bytes are left out.
+fn cut(text: &str) -> (&str, usize) {
+    let shown = text.get(..text.floor_char_boundary(MOST)).unwrap_or_default();
+    (shown, text.len() - shown.len())
+}

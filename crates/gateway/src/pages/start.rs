@@ -1,0 +1,156 @@
+//! The beginning of a tape: what is known of a run when somebody begins to watch it, from the
+//! ledger, from the request under way, and from contents that are kept.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use softland_ledger::{Reader, Step};
+use softland_session::wire::Api;
+use softland_session::wire::request::Request;
+
+use super::said;
+use crate::gate::Gate;
+
+/// How long the ledger may take to write what waits.
+const WRITTEN: Duration = Duration::from_secs(2);
+
+/// What a run's lines begin with.
+pub(super) struct Start {
+    pub(super) steps: Vec<Step>,
+    /// Up to which turn everything that was said is among them.
+    pub(super) whole: u64,
+    /// Whether the run is over.
+    pub(super) over: bool,
+    /// Whether anything is known of it.
+    pub(super) found: bool,
+}
+
+/// What was said, with the turn of the request that shows it.
+struct Said {
+    api: Api,
+    turn: u64,
+    body: Vec<u8>,
+}
+
+/// Reads what is known. Blocks: not for async tasks.
+pub(super) fn read(gate: &Arc<Gate>, run: &str) -> Start {
+    let now = gate.now();
+    let row = gate.runs.row(run);
+    let open = row.as_ref().is_some_and(|row| !row.is_over());
+    let path = gate.live().settings.ledger.clone();
+    if let Some(ledger) = gate.ledger.as_ref().filter(|_| open || path.is_some()) {
+        // What was told so far is to be found in the file.
+        let _ = ledger.drain(WRITTEN);
+    }
+    let (mut steps, kept) = path.as_deref().map(|path| from_ledger(path, run)).unwrap_or_default();
+    if steps.is_empty()
+        && let Some(row) = &row
+    {
+        steps = without_ledger(row, now);
+    }
+    let said = under_way(gate, run).or(kept);
+    let found = !steps.is_empty();
+    let over = !open && steps.iter().any(|step| matches!(step.event.as_str(), "done" | "error"));
+    let (steps, whole) = match said {
+        Some(said) => merged(steps, &said, now),
+        None => (steps, 0),
+    };
+    Start { steps, whole, over, found }
+}
+
+fn from_ledger(path: &Path, run: &str) -> (Vec<Step>, Option<Said>) {
+    let Ok(reader) = Reader::open(path) else { return Default::default() };
+    let mut steps = reader.steps(run).unwrap_or_default();
+    steps.retain(|step| !step.late);
+    let content = reader.content(run).ok().flatten();
+    let said = content.and_then(|content| {
+        let api = match content.path.rsplit('/').next()? {
+            "messages" => Api::Anthropic,
+            "completions" => Api::Chat,
+            "responses" => Api::Responses,
+            _ => return None,
+        };
+        Some(Said { api, turn: content.turn, body: content.body })
+    });
+    (steps, said)
+}
+
+/// What a gateway without a ledger remembers.
+fn without_ledger(row: &crate::runs::Row, now: u64) -> Vec<Step> {
+    let mut fields = serde_json::to_value(row).unwrap_or_default();
+    if let Some(fields) = fields.as_object_mut() {
+        // The envelope's own.
+        for name in ["v", "run", "turn", "event", "ts", "seq"] {
+            fields.remove(name);
+        }
+    }
+    let mut steps = vec![said::step(row.observed_at, 0, "run_start", &fields)];
+    if let Some(end) = row.end() {
+        let event = if end.outcome.is_done() { "done" } else { "error" };
+        let turn = fields.get("turns").and_then(Value::as_u64).unwrap_or(0);
+        steps.push(said::step(now, turn, event, &fields));
+    }
+    steps
+}
+
+/// The request of the run that is with the provider now carries its history.
+fn under_way(gate: &Gate, run: &str) -> Option<Said> {
+    let work = gate.runs.work(run)?;
+    let asked = work.last()?.asked.upgrade()?;
+    let turn = gate.runs.turn(run)?;
+    Some(Said { api: asked.api, turn, body: asked.body.to_vec() })
+}
+
+/// What was said, in its places among what the ledger knows: a turn's blocks stand before the last
+/// of what it cost, and its results behind that.
+fn merged(steps: Vec<Step>, kept: &Said, now: u64) -> (Vec<Step>, u64) {
+    let Ok(request) = Request::of(kept.api, &kept.body) else { return (steps, 0) };
+    let (question, turns) = said::history(&request, kept.turn, now);
+    let whole = kept.turn.saturating_sub(1);
+    let mut turns: BTreeMap<u64, said::Turn> =
+        turns.into_iter().map(|turn| (turn.turn, turn)).collect();
+    let mut last_usage = BTreeMap::new();
+    let mut last_step = BTreeMap::new();
+    for (at, step) in steps.iter().enumerate() {
+        if step.event == "usage" {
+            last_usage.insert(step.turn, at);
+        }
+        if step.turn > 0 && !matches!(step.event.as_str(), "done" | "error") {
+            last_step.insert(step.turn, at);
+        }
+    }
+    let mut merged = Vec::new();
+    for (at, step) in steps.into_iter().enumerate() {
+        let (turn, time) = (step.turn, step.at);
+        let dated = move |step: Step| Step { at: time, ..step };
+        let begins = step.event == "run_start";
+        if last_usage.get(&turn) == Some(&at)
+            && let Some(said) = turns.get_mut(&turn)
+        {
+            merged.extend(std::mem::take(&mut said.said).into_iter().map(dated));
+        }
+        merged.push(step);
+        if begins && let Some(question) = &question {
+            merged.push(said::step(time, 0, "question", &json!({"text": question})));
+        }
+        if last_step.get(&turn) == Some(&at)
+            && let Some(said) = turns.remove(&turn)
+        {
+            merged.extend(said.said.into_iter().chain(said.results).map(dated));
+        }
+    }
+    // Without a ledger there are no places.
+    for (_, said) in turns {
+        merged.extend(said.said.into_iter().chain(said.results));
+    }
+    // The end stays the end.
+    if let Some(at) = merged.iter().position(|step| matches!(step.event.as_str(), "done" | "error"))
+    {
+        let end = merged.remove(at);
+        merged.push(end);
+    }
+    (merged, whole)
+}

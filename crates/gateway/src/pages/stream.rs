@@ -1,0 +1,228 @@
+//! Server-sent events: of one run, from its tape, and of the list of runs, from their versions.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{HeaderMap, Response};
+
+use super::start;
+use super::tape::{Read, Tape};
+use crate::body::{Body, Sender};
+use crate::gate::Gate;
+
+/// Streams to pages at a time.
+const MOST: usize = 1024;
+/// Bytes that are sent at once.
+const PIECE: usize = 64 << 10;
+/// Between two looks for runs that have changed, for one who watches the list.
+const LOOK: Duration = Duration::from_millis(250);
+/// After so long a silence there is a sign of life.
+const SILENCE: Duration = Duration::from_secs(15);
+/// A page that was cut off comes back after so long.
+const RETRY: &[u8] = b"retry: 1000\n\n";
+
+/// One of the streams that there may be; free again however it ends.
+pub(super) struct Seat(Arc<AtomicUsize>);
+
+impl Seat {
+    pub(super) fn take(seats: &Arc<AtomicUsize>) -> Option<Self> {
+        if seats.fetch_add(1, Ordering::Relaxed) >= MOST {
+            seats.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        Some(Self(Arc::clone(seats)))
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A tape that counts its reader.
+struct Watched(Arc<Tape>);
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+/// `Last-Event-ID`: the number of the last line that was read, and whose line it was.
+fn last_id(headers: &HeaderMap) -> Option<(u64, Option<String>)> {
+    let id = headers.get("last-event-id")?.to_str().ok()?.trim();
+    let (number, name) = match id.split_once('.') {
+        Some((number, name)) => (number, Some(name.to_owned())),
+        None => (id, None),
+    };
+    Some((number.parse().ok()?, name))
+}
+
+/// The lines of a run from where its reader left off; `None` where there is no such run, or where
+/// too many are watched.
+pub(super) async fn of_run(
+    gate: &Arc<Gate>,
+    run: &str,
+    headers: &HeaderMap,
+    seat: Seat,
+) -> Option<Response<Body>> {
+    let open = gate.runs.row(run).is_some_and(|row| !row.is_over());
+    let known = gate.tapes.of(run).is_some();
+    let tape = if open || known {
+        let (tape, new) = gate.tapes.open(run)?;
+        let watched = Watched(tape);
+        if new {
+            let start = begin(gate, run).await?;
+            let whole = (start.whole, start.whole);
+            watched.0.begin(start.steps, whole);
+            // It may have ended before the tape was there.
+            if start.over || gate.runs.row(run).is_none_or(|row| row.is_over()) {
+                watched.0.end();
+            }
+        }
+        watched
+    } else {
+        let start = begin(gate, run).await.filter(|start| start.found)?;
+        Watched(Arc::new(Tape::whole(usize::MAX, run, start.steps)))
+    };
+    let name = match tape.0.name() {
+        usize::MAX => "kept".to_owned(),
+        name => format!("{}t{name}", gate.stamp),
+    };
+    let from = last_id(headers).filter(|(_, had)| had.as_ref().is_none_or(|had| *had == name));
+    let lost = from.is_none() && headers.contains_key("last-event-id");
+    let (sender, response) = opened();
+    let gate = Arc::clone(gate);
+    tokio::spawn(async move {
+        let from = from.map(|(seq, _)| seq.saturating_add(1));
+        tokio::select! {
+            () = follow(&tape.0, &name, from, lost, &sender) => sender.finish(),
+            () = sender.closed() => {}
+            () = gate.leaving.cancelled() => {}
+        }
+        drop((tape, seat));
+    });
+    Some(response)
+}
+
+async fn begin(gate: &Arc<Gate>, run: &str) -> Option<start::Start> {
+    let (gate, run) = (Arc::clone(gate), run.to_owned());
+    tokio::task::spawn_blocking(move || start::read(&gate, &run)).await.ok()
+}
+
+async fn follow(tape: &Tape, name: &str, from: Option<u64>, lost: bool, sender: &Sender) {
+    let mut next = from;
+    // What was read belongs to another tape: the page begins anew.
+    let mut head = RETRY.to_vec();
+    if lost {
+        head.extend_from_slice(b"event: resync\ndata: {}\n\n");
+    }
+    if sender.send(Bytes::from(head)).await.is_err() {
+        return;
+    }
+    loop {
+        let changed = tape.changed();
+        let mut changed = std::pin::pin!(changed);
+        changed.as_mut().enable();
+        let (base, end) = tape.bounds();
+        // Nobody has read lines that are not written yet.
+        let from = next.unwrap_or(base).min(end);
+        match tape.read(from, PIECE) {
+            Read::Lines(mut seq, lines) => {
+                let mut piece = Vec::new();
+                for line in lines {
+                    piece.extend_from_slice(format!("id: {seq}.{name}\ndata: ").as_bytes());
+                    piece.extend_from_slice(&line);
+                    piece.extend_from_slice(b"\n\n");
+                    seq += 1;
+                }
+                next = Some(seq);
+                if sender.send(Bytes::from(piece)).await.is_err() {
+                    return;
+                }
+            }
+            // Too slow: cut, to begin anew with what there is.
+            Read::Lost => {
+                let cut = Bytes::from_static(b"event: resync\nid: 0.lost\ndata: {}\n\n");
+                let _ = sender.send(cut).await;
+                return;
+            }
+            Read::Over => return,
+            Read::Nothing => {
+                if tokio::time::timeout(SILENCE, changed).await.is_err()
+                    && sender.send(Bytes::from_static(b":\n\n")).await.is_err()
+                {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// The runs that change, each as it is now: who reads one twice has read nothing wrong.
+pub(super) fn of_list(gate: &Arc<Gate>, headers: &HeaderMap, seat: Seat) -> Response<Body> {
+    let stamp = gate.stamp.clone();
+    let from = last_id(headers).filter(|(_, had)| had.as_ref().is_none_or(|had| *had == stamp));
+    let lost = from.is_none() && headers.contains_key("last-event-id");
+    let (sender, response) = opened();
+    let gate = Arc::clone(gate);
+    tokio::spawn(async move {
+        tokio::select! {
+            () = changes(&gate, from.map_or(0, |(version, _)| version), lost, &sender) => {}
+            () = sender.closed() => {}
+            () = gate.leaving.cancelled() => {}
+        }
+        drop(seat);
+    });
+    response
+}
+
+async fn changes(gate: &Gate, mut version: u64, lost: bool, sender: &Sender) {
+    let stamp = gate.stamp.as_str();
+    let mut piece = RETRY.to_vec();
+    if lost {
+        piece.extend_from_slice(b"event: resync\ndata: {}\n\n");
+    }
+    let mut quiet = Duration::ZERO;
+    loop {
+        let newest = gate.runs.version();
+        if newest > version {
+            let rows = gate.runs.rows(version);
+            version = newest;
+            let last = rows.len().saturating_sub(1);
+            for (n, row) in rows.iter().enumerate() {
+                // Only with the last of them everything up to this version was read.
+                if n == last {
+                    piece.extend_from_slice(format!("id: {version}.{stamp}\n").as_bytes());
+                }
+                piece.extend_from_slice(b"data: ");
+                piece.extend(serde_json::to_vec(row).unwrap_or_default());
+                piece.extend_from_slice(b"\n\n");
+            }
+        } else if quiet >= SILENCE {
+            piece.extend_from_slice(b":\n\n");
+        }
+        if !piece.is_empty() {
+            if sender.send(Bytes::from(std::mem::take(&mut piece))).await.is_err() {
+                return;
+            }
+            quiet = Duration::ZERO;
+        }
+        tokio::time::sleep(LOOK).await;
+        quiet += LOOK;
+    }
+}
+
+fn opened() -> (Sender, Response<Body>) {
+    let (sender, body) = Body::channel(2);
+    let mut response = Response::new(body);
+    let kind = HeaderValue::from_static("text/event-stream; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    // Proxies such as nginx hold back what is not marked so.
+    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+    (sender, response)
+}

@@ -1,0 +1,282 @@
+//! What happens in a run while somebody watches it: numbered lines that any number of readers
+//! read at their own pace.
+//!
+//! A run that nobody watches has no tape, and nothing is made into text for it. A tape outlives
+//! its last reader by a while, so that one who comes back finds every line once. Writing never
+//! waits: a reader who is too slow finds that the oldest lines are gone.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use softland_ledger::{Record, Step};
+use tokio::sync::Notify;
+
+/// How long a tape is kept when nobody reads it any more.
+const KEPT: Duration = Duration::from_secs(90);
+/// Runs that are watched at a time.
+const MOST: usize = 1024;
+/// Bytes of all tapes, and of one.
+const BYTES_OF_ALL: usize = 256 << 20;
+const BYTES_OF_ONE: usize = 16 << 20;
+
+/// The tapes of the runs that are watched.
+#[derive(Debug, Default)]
+pub(crate) struct Tapes {
+    /// How many there are: zero is asked for often, and is nearly always so.
+    count: AtomicUsize,
+    made: AtomicUsize,
+    tapes: Mutex<HashMap<String, Arc<Tape>>>,
+}
+
+/// What happens in one run.
+#[derive(Debug)]
+pub(crate) struct Tape {
+    /// Tells it from another tape of the same run.
+    name: usize,
+    run: String,
+    most: usize,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The number of the first line that is still there.
+    base: u64,
+    lines: VecDeque<Bytes>,
+    bytes: usize,
+    /// What came before the tape's beginning was read; `None` from then on.
+    waiting: Option<Vec<Step>>,
+    /// Up to this turn everything that was said is on the tape, and all results.
+    whole: u64,
+    results: u64,
+    /// The run has ended: nothing more comes.
+    over: bool,
+    readers: usize,
+    left: Instant,
+}
+
+/// What a reader finds.
+pub(crate) enum Read {
+    /// Lines from this number on.
+    Lines(u64, Vec<Bytes>),
+    /// Nothing yet.
+    Nothing,
+    /// The lines that it wants next are gone.
+    Lost,
+    /// It has read everything.
+    Over,
+}
+
+impl Tapes {
+    /// The tape of a run, if somebody watches it.
+    pub(crate) fn of(&self, run: &str) -> Option<Arc<Tape>> {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.lock().get(run).cloned()
+    }
+
+    /// The tape of a run for one more reader, and whether it is new; `None` where there are too
+    /// many.
+    pub(crate) fn open(&self, run: &str) -> Option<(Arc<Tape>, bool)> {
+        let mut tapes = self.lock();
+        if let Some(tape) = tapes.get(run) {
+            tape.state().readers += 1;
+            return Some((Arc::clone(tape), false));
+        }
+        if tapes.len() >= MOST {
+            return None;
+        }
+        let most = (BYTES_OF_ALL / (tapes.len() + 1)).clamp(1 << 20, BYTES_OF_ONE);
+        let name = self.made.fetch_add(1, Ordering::Relaxed);
+        let tape = Arc::new(Tape::new(name, run, most));
+        tapes.insert(run.to_owned(), Arc::clone(&tape));
+        self.count.store(tapes.len(), Ordering::Relaxed);
+        Some((tape, true))
+    }
+
+    /// Writes a record on the tape of its run, if there is one.
+    pub(crate) fn record(&self, record: &Record) {
+        if let Some((run, step)) = record.step(true)
+            && let Some(tape) = self.of(run)
+        {
+            let over = matches!(record, Record::RunEnd(_));
+            tape.write(step);
+            if over {
+                tape.end();
+            }
+        }
+    }
+
+    /// Whether no run is watched.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
+    /// Lets go of tapes that nobody has read for a while.
+    pub(crate) fn sweep(&self) {
+        if self.is_idle() {
+            return;
+        }
+        let mut tapes = self.lock();
+        tapes.retain(|_, tape| {
+            let state = tape.state();
+            state.readers > 0 || state.left.elapsed() < KEPT
+        });
+        self.count.store(tapes.len(), Ordering::Relaxed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Tape>>> {
+        self.tapes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Tape {
+    fn new(name: usize, run: &str, most: usize) -> Self {
+        let state = State {
+            base: 0,
+            lines: VecDeque::new(),
+            bytes: 0,
+            waiting: Some(Vec::new()),
+            whole: 0,
+            results: 0,
+            over: false,
+            readers: 1,
+            left: Instant::now(),
+        };
+        let (run, changed) = (run.to_owned(), Notify::new());
+        Self { name, run, most, state: Mutex::new(state), changed }
+    }
+
+    /// A tape of a run that is over: all that there is to it.
+    pub(crate) fn whole(name: usize, run: &str, steps: Vec<Step>) -> Self {
+        let tape = Self::new(name, run, usize::MAX);
+        tape.begin(steps, (0, 0));
+        tape.end();
+        tape
+    }
+
+    /// Its name, for readers who come back.
+    pub(crate) fn name(&self) -> usize {
+        self.name
+    }
+
+    /// What was there before it began: `steps` of the ledger and the history, of which those that
+    /// came in meanwhile are not written twice. `turns`: up to which turn it is whole, and results.
+    pub(crate) fn begin(&self, steps: Vec<Step>, turns: (u64, u64)) {
+        let mut state = self.state();
+        let waiting = state.waiting.take().unwrap_or_default();
+        (state.whole, state.results) = (state.whole.max(turns.0), state.results.max(turns.1));
+        let mut twice: Vec<Step> = steps.clone();
+        for step in steps {
+            self.put(&mut state, step);
+        }
+        for step in waiting {
+            match twice.iter().position(|had| is_same(had, &step)) {
+                Some(at) => drop(twice.swap_remove(at)),
+                None => self.put(&mut state, step),
+            }
+        }
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// One more line.
+    pub(crate) fn write(&self, step: Step) {
+        let mut state = self.state();
+        match &mut state.waiting {
+            Some(waiting) => waiting.push(step),
+            None => self.put(&mut state, step),
+        }
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// Everything that was said up to this turn is on it.
+    pub(crate) fn is_whole_to(&self, turn: u64) {
+        let mut state = self.state();
+        state.whole = state.whole.max(turn);
+    }
+
+    /// Up to which turn it is whole, and has all results; from now on it has results to `turn`.
+    pub(crate) fn goes_on_to(&self, turn: u64) -> (u64, u64) {
+        let mut state = self.state();
+        let had = (state.whole, state.results);
+        state.whole = state.whole.max(turn);
+        state.results = state.results.max(turn);
+        had
+    }
+
+    /// Nothing more comes.
+    pub(crate) fn end(&self) {
+        self.state().over = true;
+        self.changed.notify_waiters();
+    }
+
+    /// What there is from this number on, at most `most` bytes of it but for one line.
+    pub(crate) fn read(&self, from: u64, most: usize) -> Read {
+        let state = self.state();
+        if state.waiting.is_some() {
+            return Read::Nothing;
+        }
+        let Some(skip) = from.checked_sub(state.base) else { return Read::Lost };
+        let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+        let mut bytes = 0;
+        let lines = state.lines.iter().skip(skip).take_while(|line| {
+            let fits = bytes == 0 || bytes + line.len() <= most;
+            bytes += line.len();
+            fits
+        });
+        let lines: Vec<Bytes> = lines.cloned().collect();
+        match lines.is_empty() {
+            false => Read::Lines(from, lines),
+            true if state.over => Read::Over,
+            true => Read::Nothing,
+        }
+    }
+
+    /// The first number that is still there, and the next one.
+    pub(crate) fn bounds(&self) -> (u64, u64) {
+        let state = self.state();
+        (state.base, state.base + state.lines.len() as u64)
+    }
+
+    /// Resolves when there may be more to read; to be made before one reads.
+    pub(crate) fn changed(&self) -> tokio::sync::futures::Notified<'_> {
+        self.changed.notified()
+    }
+
+    /// A reader has gone.
+    pub(crate) fn leave(&self) {
+        let mut state = self.state();
+        state.readers = state.readers.saturating_sub(1);
+        state.left = Instant::now();
+    }
+
+    fn put(&self, state: &mut State, step: Step) {
+        let seq = state.base + state.lines.len() as u64;
+        let line = Bytes::from(Step { seq, ..step }.json(&self.run));
+        state.bytes = state.bytes.saturating_add(line.len());
+        state.lines.push_back(line);
+        while state.bytes > self.most && state.lines.len() > 1 {
+            if let Some(line) = state.lines.pop_front() {
+                state.bytes -= line.len();
+                state.base += 1;
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether two are one record; their numbers are not known alike.
+fn is_same(one: &Step, other: &Step) -> bool {
+    (one.at, one.turn, &one.event, &one.fields)
+        == (other.at, other.turn, &other.event, &other.fields)
+}

@@ -1,0 +1,101 @@
+//! What runs came to: by day, model and agent, from the ledger, or from what is remembered.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use softland_ledger::{Query, Reader};
+use softland_session::core::{NanoUsd, Outcome};
+
+const DAY: u64 = 24 * 3600 * 1000;
+/// Runs that are added up at most, the newest ones.
+const RUNS: usize = 50_000;
+
+/// A line of a table of totals.
+#[derive(Debug, Default, Serialize)]
+struct Sum {
+    runs: u64,
+    answered: u64,
+    landed: u64,
+    stopped: u64,
+    failed: u64,
+    cancelled: u64,
+    spend_usd: NanoUsd,
+    wasted_usd: NanoUsd,
+    unpriced_requests: u64,
+}
+
+/// Adds up the runs of a ledger that began in the last `days` days; days are those of a clock
+/// that is `offset` minutes ahead of UTC. Blocks: not for async tasks.
+pub(super) fn of_ledger(path: &Path, now: u64, days: u64, offset: i64) -> Option<Value> {
+    let reader = Reader::open(path).ok()?;
+    let since = now.saturating_sub(days.saturating_mul(DAY));
+    let query = Query { since: Some(since), limit: Some(RUNS), ..Query::default() };
+    let runs = reader.runs(&query).ok()?;
+    let wasted = wasted(&reader, since);
+    let mut all = Sum::default();
+    let mut by: [BTreeMap<String, Sum>; 3] = Default::default();
+    for run in &runs {
+        let local = i64::try_from(run.started).unwrap_or(0).saturating_add(offset * 60_000);
+        let day = softland_ledger::timestamp(u64::try_from(local).unwrap_or(0));
+        let day = day.get(..10).unwrap_or_default().to_owned();
+        let model = run.model.clone().unwrap_or_else(|| "unknown".to_owned());
+        let agent = run.agent.clone().or_else(|| run.client.as_deref().map(program));
+        let names = [day, model, agent.unwrap_or_else(|| "unnamed".to_owned())];
+        let waste = wasted.get(&run.run).copied().unwrap_or(NanoUsd::ZERO);
+        let outcome = run.end.as_ref().map(|end| end.outcome);
+        all.add(outcome, run.cost, waste, run.unpriced);
+        for (sums, name) in by.iter_mut().zip(names) {
+            sums.entry(name).or_default().add(outcome, run.cost, waste, run.unpriced);
+        }
+    }
+    let beside = reader.beside(&query).ok()?;
+    let [by_day, by_model, by_agent] = by;
+    Some(json!({"v": 1, "days": days, "all": all, "by_day": by_day, "by_model": by_model,
+        "by_agent": by_agent, "beside": {"requests": beside.requests, "spend_usd": beside.cost}}))
+}
+
+impl Sum {
+    fn add(&mut self, outcome: Option<Outcome>, cost: Option<NanoUsd>, waste: NanoUsd, no: u64) {
+        self.runs += 1;
+        match outcome {
+            Some(Outcome::Answered) => self.answered += 1,
+            Some(Outcome::Landed) => self.landed += 1,
+            Some(Outcome::Stopped) => self.stopped += 1,
+            Some(Outcome::Failed) => self.failed += 1,
+            Some(Outcome::Cancelled) => self.cancelled += 1,
+            None => {}
+        }
+        self.spend_usd += cost.unwrap_or(NanoUsd::ZERO);
+        self.wasted_usd += waste;
+        self.unpriced_requests += no;
+    }
+}
+
+/// A client by its name alone, without versions.
+fn program(client: &str) -> String {
+    client.split(['/', ' ']).next().unwrap_or(client).to_owned()
+}
+
+/// What the turns cost that signals name, each turn once; of a repetition the first time is no
+/// waste.
+fn wasted(reader: &Reader, since: u64) -> BTreeMap<String, NanoUsd> {
+    let mut turns: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
+    for signal in reader.signals(since).unwrap_or_default() {
+        let Ok(fields) = serde_json::from_str::<Value>(&signal.fields) else { continue };
+        let kind = fields.get("signal").and_then(Value::as_str).unwrap_or_default();
+        let named = fields.pointer("/evidence/turns").and_then(Value::as_array);
+        let named = named.into_iter().flatten().filter_map(Value::as_u64);
+        let first = usize::from(matches!(kind, "repeat" | "cycle" | "errors"));
+        // Much of the same tool's reading is signalled, and no waste.
+        if kind != "sweep" {
+            turns.entry(signal.run).or_default().extend(named.skip(first));
+        }
+    }
+    let cost = |run: &str, turns: &BTreeSet<u64>| {
+        let costs = turns.iter().filter_map(|turn| reader.turn_cost(run, *turn).ok());
+        costs.fold(NanoUsd::ZERO, |sum, cost| sum + cost)
+    };
+    turns.iter().map(|(run, turns)| (run.clone(), cost(run, turns))).collect()
+}

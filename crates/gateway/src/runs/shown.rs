@@ -1,0 +1,283 @@
+//! What whoever watches sees of runs: open ones, those that ended lately, and whose work can be
+//! given up. Nothing is made into text here.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, Weak};
+
+use serde::Serialize;
+use softland_session::core::{Ended, NanoUsd};
+use tokio::task::AbortHandle;
+
+use super::{OpenRun, Runs};
+use crate::govern::Asked;
+
+/// Ended runs that are remembered, for a gateway without a ledger too.
+const PAST: usize = 500;
+/// Cancelled runs that are remembered: their clients may come back.
+const CANCELLED: usize = 4096;
+
+/// What does not change of a run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Face {
+    pub(crate) started: u64,
+    pub(crate) session: String,
+    pub(crate) name: Option<String>,
+    pub(crate) agent: Option<String>,
+    /// The run that it is a sub-agent of.
+    pub(crate) parent: Option<String>,
+    pub(crate) continues: Option<String>,
+    pub(crate) model: String,
+    pub(crate) policy: String,
+    pub(crate) client: Option<String>,
+    pub(crate) observed: bool,
+    pub(crate) calls_limit: Option<u64>,
+}
+
+/// A request under way, and how it is given up.
+#[derive(Clone, Debug)]
+pub(crate) struct Work {
+    pub(crate) asked: Weak<Asked>,
+    /// Of a stream, the task that hands it on.
+    pub(crate) stream: Option<AbortHandle>,
+}
+
+/// What is shown of an open run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shown {
+    pub(super) version: u64,
+    face: Option<Arc<Face>>,
+    phase: &'static str,
+    work: Vec<Work>,
+}
+
+impl Shown {
+    pub(super) fn new(version: u64) -> Self {
+        Self { version, ..Self::default() }
+    }
+}
+
+/// What is remembered of runs that are over.
+#[derive(Debug, Default)]
+pub(super) struct Past {
+    rows: VecDeque<(u64, Row)>,
+    cancelled: VecDeque<String>,
+}
+
+/// A run in a list.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Row {
+    v: u32,
+    pub(crate) run: String,
+    session: String,
+    agent: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    continues: Option<String>,
+    model: String,
+    policy: String,
+    client: Option<String>,
+    started: String,
+    last: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended: Option<String>,
+    #[serde(flatten)]
+    end: Option<Ended>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answered_by: Option<&'static str>,
+    /// `silent`, `countdown` or `landing`.
+    phase: &'static str,
+    /// Whether a request of it is with the provider now.
+    busy: bool,
+    turns: u64,
+    tool_calls: u64,
+    tool_calls_limit: Option<u64>,
+    usage: Tokens,
+    cost_usd: Option<NanoUsd>,
+    #[serde(skip)]
+    pub(crate) observed_at: u64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Tokens {
+    input: u64,
+    output: u64,
+    cache_read: u64,
+    cache_write: u64,
+}
+
+impl Row {
+    fn of(run: &str, open: &OpenRun) -> Self {
+        let face = open.shown.face.as_deref().cloned().unwrap_or_default();
+        let tokens = open.tokens;
+        Self {
+            v: 1,
+            run: run.to_owned(),
+            session: face.session,
+            agent: face.agent,
+            name: face.name,
+            parent: face.parent,
+            mode: face.observed.then_some("observe"),
+            continues: face.continues,
+            model: face.model,
+            policy: face.policy,
+            client: face.client,
+            started: softland_ledger::timestamp(face.started),
+            last: softland_ledger::timestamp(open.last),
+            ended: None,
+            end: None,
+            answered_by: None,
+            phase: open.shown.phase,
+            busy: open.under_way > 0,
+            turns: open.turns.max(open.begun),
+            tool_calls: open.calls,
+            tool_calls_limit: face.calls_limit,
+            usage: Tokens {
+                input: tokens.input,
+                output: tokens.output,
+                cache_read: tokens.cache_read,
+                cache_write: tokens.cache_write_5m.saturating_add(tokens.cache_write_1h),
+            },
+            cost_usd: open.cost,
+            observed_at: face.started,
+        }
+    }
+
+    /// Whether it is over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// How it ended.
+    pub(crate) fn end(&self) -> Option<&Ended> {
+        self.end.as_ref()
+    }
+}
+
+impl Runs {
+    /// What a run is, told once.
+    pub(crate) fn met(&self, run: &str, face: Face) {
+        if let Some(open) = self.lock().get_mut(run) {
+            open.shown.face = Some(Arc::new(face));
+        }
+    }
+
+    /// A request of it, as it stands when it is sent.
+    pub(crate) fn stands(&self, run: &str, calls: u64, phase: &'static str, asked: &Arc<Asked>) {
+        if let Some(open) = self.lock().get_mut(run) {
+            open.calls = open.calls.max(calls);
+            open.shown.phase = phase;
+            open.shown.work.retain(|work| work.asked.strong_count() > 0);
+            open.shown.work.push(Work { asked: Arc::downgrade(asked), stream: None });
+        }
+    }
+
+    /// Its newest request is handed on by that task.
+    pub(crate) fn streams(&self, run: &str, asked: &Arc<Asked>, task: AbortHandle) {
+        if let Some(open) = self.lock().get_mut(run)
+            && let Some(work) =
+                open.shown.work.iter_mut().find(|work| work.asked.as_ptr() == Arc::as_ptr(asked))
+        {
+            work.stream = Some(task);
+        }
+    }
+
+    /// The requests of a run that are under way; `None` where it is not open.
+    pub(crate) fn work(&self, run: &str) -> Option<Vec<Work>> {
+        let work = self.lock().get(run)?.shown.work.clone();
+        Some(work.into_iter().filter(|work| work.asked.strong_count() > 0).collect())
+    }
+
+    /// The run and its sub-agents, as far as they are open, the run first.
+    pub(crate) fn family(&self, run: &str) -> Vec<String> {
+        let open = self.lock();
+        let mut family = vec![run.to_owned()];
+        let mut at = 0;
+        while let Some(parent) = family.get(at).cloned() {
+            let is_child = |shown: &Shown| {
+                shown.face.as_ref().is_some_and(|face| face.parent.as_ref() == Some(&parent))
+            };
+            let children = open.iter().filter(|(_, run)| is_child(&run.shown));
+            let children: Vec<String> = children.map(|(name, _)| name.clone()).collect();
+            family.extend(
+                children.into_iter().filter(|child| !family.contains(child)).collect::<Vec<_>>(),
+            );
+            at += 1;
+        }
+        family
+    }
+
+    /// A run is over: remembered as it was.
+    pub(crate) fn over(&self, run: &str, open: &OpenRun, ended: &Ended, local: bool, now: u64) {
+        let version = self.next_version();
+        let mut row = Row::of(run, open);
+        row.ended = Some(softland_ledger::timestamp(now));
+        row.busy = false;
+        let answered_by = if local { "local" } else { "model" };
+        row.answered_by = ended.outcome.is_done().then_some(answered_by);
+        row.end = Some(ended.clone());
+        let mut past = self.past();
+        if past.rows.len() >= PAST {
+            past.rows.pop_front();
+        }
+        past.rows.push_back((version, row));
+    }
+
+    /// Nobody is to go on with this run.
+    pub(crate) fn cancel(&self, run: &str) {
+        let mut past = self.past();
+        if past.cancelled.len() >= CANCELLED {
+            past.cancelled.pop_front();
+        }
+        past.cancelled.push_back(run.to_owned());
+    }
+
+    /// Whether somebody has cancelled it.
+    pub(crate) fn is_cancelled(&self, run: &str) -> bool {
+        let past = self.past();
+        past.cancelled.iter().any(|cancelled| cancelled == run)
+    }
+
+    /// The newest turn of an open run.
+    pub(crate) fn turn(&self, run: &str) -> Option<u64> {
+        self.lock().get(run).map(|open| open.begun)
+    }
+
+    /// The newest change.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+
+    /// The runs that have changed after `version`, open and lately ended.
+    pub(crate) fn rows(&self, version: u64) -> Vec<Row> {
+        let is_new = |run: &&OpenRun| run.shown.version > version && run.shown.face.is_some();
+        let mut rows: Vec<Row> = {
+            let past = self.past();
+            past.rows.iter().filter(|(at, _)| *at > version).map(|(_, row)| row.clone()).collect()
+        };
+        let open = self.lock();
+        rows.extend(open.iter().filter(|(_, run)| is_new(run)).map(|(id, run)| Row::of(id, run)));
+        drop(open);
+        rows.sort_by_key(|row| row.observed_at);
+        rows
+    }
+
+    /// One run, open or lately ended.
+    pub(crate) fn row(&self, run: &str) -> Option<Row> {
+        let open = self.lock().get(run).map(|open| Row::of(run, open));
+        let past = || {
+            let past = self.past();
+            past.rows.iter().rev().find(|(_, row)| row.run == run).map(|(_, row)| row.clone())
+        };
+        open.or_else(past)
+    }
+
+    fn past(&self) -> std::sync::MutexGuard<'_, Past> {
+        self.past.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

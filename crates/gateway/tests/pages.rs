@@ -1,0 +1,351 @@
+//! The pages' API: what it says of runs while they go on and afterwards, who may read it, and
+//! cancelling.
+
+#![expect(clippy::expect_used, reason = "helpers of tests")]
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use softland_gateway::{Secret, Settings};
+use softland_session::core::policy::Value as Key;
+use support::client::Client;
+use support::script::{Reply, Scripted, calls, says};
+use support::sim::governed;
+use support::{Message, Running, Wire};
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+mod support;
+
+/// Longer than anything here takes on a machine that has much to do.
+const LONG: Duration = Duration::from_secs(120);
+
+async fn gateway(
+    upstream: &Scripted,
+    folder: Option<&Path>,
+    change: impl FnOnce(&mut Settings),
+) -> Running {
+    let mut settings = governed(&upstream.url(), &[("tool_calls_limit", Key::Int(4))]);
+    settings.ledger = folder.map(|folder| folder.join("ledger.db"));
+    change(&mut settings);
+    Running::with(settings).await
+}
+
+async fn get(gateway: &Running, path: &str) -> Message {
+    gateway.ask(gateway.request(&format!("GET {path}"), &[], "")).await
+}
+
+async fn json_of(gateway: &Running, path: &str) -> Value {
+    let got = get(gateway, path).await;
+    assert_eq!(got.status(), 200, "{path}: {}", got.text());
+    serde_json::from_str(got.text()).expect("JSON")
+}
+
+fn token(gateway: &Running) -> String {
+    let url = gateway.handle.pages_url();
+    let (_, token) = url.split_once("#token=").expect("a token in the fragment");
+    token.to_owned()
+}
+
+async fn cancel(gateway: &Running, run: &str, headers: &[&str]) -> Message {
+    let line = format!("POST /api/runs/{run}/cancel");
+    gateway.ask(gateway.request(&line, headers, "{}")).await
+}
+
+/// A reader of server-sent events.
+struct Events {
+    wire: Wire,
+    text: String,
+}
+
+impl Events {
+    async fn of(gateway: &Running, path: &str, last: Option<&str>) -> Self {
+        let mut wire = gateway.client().await;
+        let last = last.map(|last| format!("last-event-id: {last}"));
+        let headers: Vec<&str> = last.iter().map(String::as_str).collect();
+        wire.send(gateway.request(&format!("GET {path}"), &headers, "")).await;
+        let head = wire.head().await.expect("a head");
+        assert_eq!(head.status(), 200, "{head:?}");
+        assert!(head.header("content-type").is_some_and(|kind| kind.starts_with("text/event-s")));
+        Self { wire, text: String::new() }
+    }
+
+    /// The next event with its id; `None` at the end.
+    async fn next(&mut self) -> Option<(String, Value)> {
+        loop {
+            if let Some((event, rest)) = self.text.split_once("\n\n") {
+                let (event, rest) = (event.to_owned(), rest.to_owned());
+                self.text = rest;
+                let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name));
+                let Some(data) = field("data: ") else { continue };
+                let id = field("id: ").unwrap_or_default().to_owned();
+                let mut value: Value = serde_json::from_str(data).expect("JSON");
+                if let Some(kind) = field("event: ") {
+                    value["kind"] = kind.into();
+                }
+                return Some((id, value));
+            }
+            let chunk = timeout(LONG, self.wire.chunk()).await.expect("something comes")?;
+            if chunk.is_empty() {
+                return None;
+            }
+            self.text.push_str(std::str::from_utf8(&chunk).expect("whole lines"));
+        }
+    }
+
+    /// Everything to the end of the run, or of the stream.
+    async fn rest(&mut self) -> Vec<(String, Value)> {
+        let mut all = Vec::new();
+        while let Some(event) = self.next().await {
+            all.push(event);
+        }
+        all
+    }
+}
+
+fn words(events: &[(String, Value)]) -> Vec<&str> {
+    events.iter().filter_map(|(_, event)| event["event"].as_str()).collect()
+}
+
+#[tokio::test]
+async fn a_run_is_told_in_block_order_and_goes_on_after_a_reconnect() {
+    let folder = TempDir::new().expect("a folder");
+    let thinks = vec![
+        json!({"type": "thinking", "thinking": "Let me see.", "signature": "c2ln"}),
+        json!({"type": "text", "text": "First the notes."}),
+        json!({"type": "tool_use", "id": "toolu_a", "name": "read_file", "input": {"path": "a"}}),
+        json!({"type": "text", "text": "Then the list."}),
+        json!({"type": "tool_use", "id": "toolu_b", "name": "list_dir", "input": {"path": "b"}}),
+    ];
+    let replies = vec![calls(1), Reply::Says(thinks, "tool_use"), says("All of it is there.")];
+    let upstream = Scripted::plays(replies).await;
+    let gateway = gateway(&upstream, Some(folder.path()), |_| {}).await;
+    let mut client = Client::new(true);
+    let (message, _) = client.turn(&gateway).await;
+    let run = message.header("x-softland-run").expect("a run").to_owned();
+    let path = format!("/api/runs/{run}/events");
+
+    // Somebody begins to watch after the first turn, which nobody had seen.
+    let mut first = Events::of(&gateway, &path, None).await;
+    client.turn(&gateway).await;
+    let mut seen = Vec::new();
+    while words(&seen).iter().filter(|word| **word == "block_stop").count() < 6 {
+        seen.push(first.next().await.expect("more"));
+    }
+    drop(first);
+    let last = seen.last().expect("some").0.clone();
+    let (_, response) = client.turn(&gateway).await;
+    assert!(response.calls().is_empty());
+    let mut second = Events::of(&gateway, &path, Some(&last)).await;
+    seen.extend(second.rest().await);
+
+    let seqs: Vec<u64> = seen.iter().filter_map(|(_, event)| event["seq"].as_u64()).collect();
+    assert_eq!(seqs, (0..seqs.len() as u64).collect::<Vec<_>>(), "no gap and none twice");
+    let of_turn = |turn: u64| -> Vec<&str> {
+        let own = seen.iter().filter(|(_, event)| event["turn"] == turn);
+        let own = own.filter_map(|(_, event)| event["event"].as_str());
+        let told = |word: &&str| !word.ends_with("_delta") && *word != "block_stop";
+        own.filter(told).collect()
+    };
+    let second = [
+        "turn_start",
+        "intervention",
+        "thinking_start",
+        "text_start",
+        "tool_start",
+        "text_start",
+        "tool_start",
+        "usage",
+        "tool_result",
+        "tool_result",
+    ];
+    let had = of_turn(2);
+    let had: Vec<&str> = had.iter().filter(|word| **word != "turn_again").copied().collect();
+    assert_eq!(had, second, "{seen:#?}");
+    assert!(of_turn(1).ends_with(&["turn_again", "tool_start", "tool_result"]), "{seen:#?}");
+    assert_eq!(words(&seen).last(), Some(&"done"));
+    let result = seen.iter().find(|(_, event)| event["id"] == "toolu_b" && event["ok"] == true);
+    assert_eq!(result.expect("a result").1["content"], r#"notes of {"path":"b"}"#);
+    let question = seen.iter().find(|(_, event)| event["event"] == "question").expect("one");
+    assert!(question.1["text"].as_str().is_some_and(|text| text.contains("notes")));
+    // A tape that is not there any more is begun anew.
+    let mut other = Events::of(&gateway, &path, Some("3.other")).await;
+    assert_eq!(other.next().await.expect("one").1["kind"], "resync");
+}
+
+#[tokio::test]
+async fn the_list_tells_of_five_hundred_open_runs_and_totals_add_them_up() {
+    let folder = TempDir::new().expect("a folder");
+    let upstream = Scripted::plays(vec![calls(1)]).await;
+    let gateway = gateway(&upstream, Some(folder.path()), |_| {}).await;
+    let mut list = Events::of(&gateway, "/api/events", None).await;
+    for n in 0..500 {
+        let header = format!("x-softland-run: run-{n}");
+        Client::new(true).with(&header).turn(&gateway).await;
+    }
+    let mut seen = std::collections::BTreeMap::new();
+    let mut last = String::new();
+    while seen.len() < 500 || seen.values().any(|busy| *busy == json!(true)) {
+        let (id, row) = list.next().await.expect("more");
+        seen.insert(row["name"].to_string(), row["busy"].clone());
+        if !id.is_empty() {
+            last = id;
+        }
+    }
+    // One who comes back hears of what is new only.
+    let mut again = Events::of(&gateway, "/api/events", Some(&last)).await;
+    Client::new(true).with("x-softland-run: the-next").turn(&gateway).await;
+    assert_eq!(again.next().await.expect("one").1["name"], "the-next");
+    let listed = json_of(&gateway, "/api/runs").await;
+    let runs = listed["runs"].as_array().expect("runs");
+    assert_eq!(runs.len(), 501);
+    assert_eq!(listed["ledger"], json!({"on": true, "content": "digests"}));
+    assert!(runs.iter().all(|run| run["tool_calls_limit"] == 4 && run.get("outcome").is_none()));
+    let watched = json_of(&gateway, "/api/runs").await["runs"][0]["run"].clone();
+    let path = format!("/api/runs/{}", watched.as_str().expect("a run"));
+    assert_eq!(json_of(&gateway, &path).await["run"], watched);
+    let mut settled = json_of(&gateway, "/api/totals?days=7&offset=60").await;
+    while settled["all"]["runs"] != 501 {
+        settled = json_of(&gateway, "/api/totals?days=7&offset=60").await;
+    }
+    assert!(settled["by_model"]["claude-sonnet-4-5"]["runs"] == 501, "{settled}");
+    let metrics = gateway.metrics().await;
+    assert!(metrics.contains("softland_active_streams 0"), "who watches is no stream: {metrics}");
+}
+
+#[tokio::test]
+async fn a_run_is_cancelled_with_the_token_only_and_stays_so() {
+    let upstream = Scripted::plays(vec![calls(1), Reply::Hangs(": begun\n\n"), says("no")]).await;
+    let gateway = gateway(&upstream, None, |_| {}).await;
+    let mut client = Client::new(true);
+    let (message, _) = client.turn(&gateway).await;
+    let run = message.header("x-softland-run").expect("a run").to_owned();
+    let bearer = format!("authorization: Bearer {}", token(&gateway));
+    let wrong = format!("authorization: {}", token(&gateway));
+    let form = "content-type: application/x-www-form-urlencoded";
+    for headers in [&[][..], &[form], &["authorization: Bearer x"], &[&wrong]] {
+        assert_eq!(cancel(&gateway, &run, headers).await.status(), 401, "{headers:?}");
+    }
+    let foreign = [&*bearer, "origin: https://evil.example"];
+    assert_eq!(cancel(&gateway, &run, &foreign).await.status(), 403);
+    let asked = gateway.request(&format!("GET /api/runs/{run}/cancel"), &[&bearer], "");
+    assert_eq!(gateway.ask(asked).await.status(), 405);
+    assert_eq!(cancel(&gateway, "nobody", &[&bearer]).await.status(), 404);
+
+    // While its stream is under way.
+    let mut wire = gateway.client().await;
+    wire.send(client.request(&gateway)).await;
+    wire.head().await.expect("a head");
+    let done = cancel(&gateway, &run, &[&bearer]).await;
+    assert_eq!(done.status(), 200, "{}", done.text());
+    assert_eq!(
+        serde_json::from_str::<Value>(done.text()).expect("JSON")["cancelled"],
+        json!([run])
+    );
+    assert!(timeout(LONG, wire.chunks()).await.expect("it ends").is_none(), "it breaks off");
+    let row = json_of(&gateway, &format!("/api/runs/{run}")).await;
+    assert_eq!((&row["outcome"], &row["reason"]), (&json!("cancelled"), &json!("user")));
+    assert_eq!(cancel(&gateway, &run, &[&bearer]).await.status(), 404, "it is over");
+    let again = client.post(&gateway).await;
+    assert_eq!((again.status(), again.header("x-should-retry")), (400, Some("false")));
+    assert_eq!(upstream.provider.count(), 2, "nothing more is asked");
+    client.says("Then something else.");
+    assert_eq!(client.post(&gateway).await.status(), 200, "a new message begins a new run");
+}
+
+#[tokio::test]
+async fn the_sub_agents_of_a_cancelled_run_are_cancelled_too() {
+    let upstream = Scripted::plays(vec![calls(1)]).await;
+    let gateway = gateway(&upstream, None, |_| {}).await;
+    let session = "x-claude-code-session-id: 1f0c6f5e-7a43-4a6e-9d4b-0a1c2b3d4e5f";
+    let mut parent = Client::new(true).with(session);
+    let run = parent.turn(&gateway).await.0.header("x-softland-run").expect("one").to_owned();
+    let agent = "x-claude-code-agent-id: a1b2c3";
+    let mut child = Client::new(true).with(session).with(agent).asking("Look at one part.");
+    let sub = child.turn(&gateway).await.0.header("x-softland-run").expect("one").to_owned();
+    let row = json_of(&gateway, &format!("/api/runs/{sub}")).await;
+    assert_eq!(row["parent"], json!(run), "{row}");
+    let bearer = format!("authorization: Bearer {}", token(&gateway));
+    let done = cancel(&gateway, &run, &[&bearer]).await;
+    let done: Value = serde_json::from_str(done.text()).expect("JSON");
+    assert_eq!(done["cancelled"], json!([run, sub]));
+    assert_eq!(child.post(&gateway).await.status(), 400);
+    assert_eq!(parent.post(&gateway).await.status(), 400);
+}
+
+#[tokio::test]
+async fn pages_protect_themselves_and_off_loopback_need_the_token() {
+    let upstream = Scripted::plays(vec![says("x")]).await;
+    let loopback = gateway(&upstream, None, |_| {}).await;
+    for path in ["/", "/app.js", "/app.css", "/view.js", "/feed.js", "/api/runs", "/api/none"] {
+        let got = get(&loopback, path).await;
+        let policy = got.header("content-security-policy").expect("a policy");
+        for part in ["default-src 'none'", "script-src 'self'", "connect-src 'self'"] {
+            assert!(policy.contains(part), "{path}: {policy}");
+        }
+        assert!(!policy.contains("unsafe") && !policy.contains("http"), "{policy}");
+        assert_eq!(got.header("x-content-type-options"), Some("nosniff"));
+        assert!(got.body.len() < 100_000 && !got.text().contains("https://"), "{path}");
+    }
+    let host = "GET / HTTP/1.1\r\nhost: evil.example\r\n\r\n";
+    assert_eq!(loopback.ask(host).await.status(), 403);
+    let cross = loopback.request("GET /api/runs", &["sec-fetch-site: cross-site"], "");
+    assert_eq!(loopback.ask(cross).await.status(), 403);
+
+    for given in [None, Some("configured")] {
+        let everywhere = gateway(&upstream, None, |settings| {
+            settings.listen = "0.0.0.0:0".parse().expect("an address");
+            settings.admin.token = given.map(Secret::new);
+        })
+        .await;
+        let at = format!("127.0.0.1:{}", everywhere.address.port());
+        let asked =
+            |path: &str, header: &str| format!("GET {path} HTTP/1.1\r\nhost: {at}\r\n{header}\r\n");
+        let printed = everywhere.handle.pages_url();
+        let token = match given {
+            Some(token) => {
+                assert!(!printed.contains("token"), "{printed}");
+                token.to_owned()
+            }
+            None => token(&everywhere),
+        };
+        assert_eq!(everywhere.ask(asked("/", "")).await.status(), 200);
+        for path in ["/api/runs", "/api/events", "/api/totals"] {
+            assert_eq!(everywhere.ask(asked(path, "")).await.status(), 401, "{path}");
+        }
+        let bearer = format!("authorization: Bearer {token}\r\n");
+        assert_eq!(everywhere.ask(asked("/api/runs", &bearer)).await.status(), 200);
+    }
+}
+
+#[tokio::test]
+async fn past_runs_show_what_was_said_where_whole_contents_are_kept() {
+    for full in [false, true] {
+        let folder = TempDir::new().expect("a folder");
+        let thinks = vec![
+            json!({"type": "thinking", "thinking": "Secret thought.", "signature": "c2ln"}),
+            json!({"type": "tool_use", "id": "toolu_a", "name": "read_file",
+                "input": {"path": "a"}}),
+        ];
+        let upstream =
+            Scripted::plays(vec![Reply::Says(thinks, "tool_use"), says("The answer.")]).await;
+        let gateway =
+            gateway(&upstream, Some(folder.path()), |settings| settings.ledger_full = full).await;
+        let mut client = Client::new(true);
+        let run = client.turn(&gateway).await.0.header("x-softland-run").expect("a").to_owned();
+        client.turn(&gateway).await;
+        let path = format!("/api/runs/{run}/events");
+        let all = Events::of(&gateway, &path, None).await.rest().await;
+        let text = format!("{all:?}");
+        for said in ["Secret thought.", "toolu_a", "notes of", "The answer."] {
+            assert_eq!(text.contains(said), full, "{said}: {text}");
+        }
+        assert_eq!(words(&all).first(), Some(&"run_start"));
+        assert_eq!(words(&all).last(), Some(&"done"));
+        // It reads the same again, from anywhere.
+        let from = all.get(1).expect("two").0.clone();
+        let rest = Events::of(&gateway, &path, Some(&from)).await.rest().await;
+        assert_eq!(rest, all.get(2..).expect("more"));
+    }
+}

@@ -1,0 +1,80 @@
+//! What pages show beside runs: what signals covered cost, and what was sent last.
+
+use rusqlite::{OptionalExtension as _, params};
+use softland_core::NanoUsd;
+
+use super::{ReadError, Reader};
+
+/// The newest request of a run whose contents are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Content {
+    /// Its turn.
+    pub turn: u64,
+    /// Its path, without its query.
+    pub path: String,
+    /// What was sent upstream.
+    pub body: Vec<u8>,
+}
+
+/// A signal of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signalled {
+    /// The run.
+    pub run: String,
+    /// The fields of the event, a JSON object.
+    pub fields: String,
+}
+
+impl Reader {
+    /// The newest request of a run whose contents are kept.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn content(&self, run: &str) -> Result<Option<Content>, ReadError> {
+        let sql = "SELECT requests.turn, requests.path, contents.content FROM contents \
+                   JOIN requests USING (run_id, seq) \
+                   WHERE run_id = (SELECT id FROM runs WHERE run = ?1) ORDER BY seq DESC LIMIT 1";
+        let read = || {
+            let mut newest = self.connection.prepare_cached(sql)?;
+            let found = newest.query_row([run], |row| {
+                let turn = u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0);
+                Ok(Content { turn, path: row.get(1)?, body: row.get(2)? })
+            });
+            found.optional()
+        };
+        read().map_err(|error| self.fail(error))
+    }
+
+    /// The signals of runs that began at this time or later.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn signals(&self, since: u64) -> Result<Vec<Signalled>, ReadError> {
+        let sql = "SELECT runs.run, events.fields FROM events JOIN runs ON runs.id = events.run_id \
+                   WHERE events.event = 'signal' AND runs.started >= ?1";
+        let since = i64::try_from(since).unwrap_or(i64::MAX);
+        let read = || {
+            let mut rows = self.connection.prepare_cached(sql)?;
+            let signal =
+                |row: &rusqlite::Row<'_>| Ok(Signalled { run: row.get(0)?, fields: row.get(1)? });
+            rows.query_map([since], signal)?.collect::<rusqlite::Result<_>>()
+        };
+        read().map_err(|error| self.fail(error))
+    }
+
+    /// What a turn of a run cost, as far as that is known.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn turn_cost(&self, run: &str, turn: u64) -> Result<NanoUsd, ReadError> {
+        let sql = "SELECT coalesce(sum(cost), 0) FROM requests \
+                   WHERE run_id = (SELECT id FROM runs WHERE run = ?1) AND turn = ?2";
+        let turn = i64::try_from(turn).unwrap_or(i64::MAX);
+        let read = || {
+            let mut sum = self.connection.prepare_cached(sql)?;
+            sum.query_row(params![run, turn], |row| row.get::<_, i64>(0))
+        };
+        let cost = read().map_err(|error| self.fail(error))?;
+        Ok(NanoUsd(u64::try_from(cost).unwrap_or(0)))
+    }
+}

@@ -1,0 +1,168 @@
+// Watches the pages in Chromium; see docs/pages.md.
+"use strict";
+const assert = require("node:assert/strict");
+const fs = require("node:fs");
+const path = require("node:path");
+const { chromium } = require("playwright-core");
+const servers = require("./servers.cjs");
+const { Client } = require("./client.cjs");
+
+const [, , binary, browserPath, work, shots] = process.argv;
+const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+const HOSTILE = "<script>window.hacked = 1</script><img src=x onerror='window.hacked=2'>\n\u001b[31mred\u001b[0m\u0007 \u202Eevil\u202C \uFFFD \u05E9\u05DC\u05D5\u05DD\n" + "x".repeat(5 << 20);
+const TIME = 60000;
+let checks = 0;
+
+function ok(what) { checks += 1; console.log("  ok  " + what); }
+
+async function shot(page, name) { if (shots) await page.screenshot({ path: path.join(shots, name + ".png") }); }
+
+// axe's own code comes in by the debugger, which no policy of a page keeps out.
+async function accessible(page, where) {
+  await page.evaluate(axe + "\n;undefined");
+  const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+  const bad = found.violations.filter((one) => ["serious", "critical"].includes(one.impact));
+  assert.deepEqual(bad.map((one) => [one.id, one.nodes.map((node) => node.html).slice(0, 3)]), [], where);
+  ok("axe finds nothing serious: " + where);
+}
+
+const kinds = (page, turn) => page.$$eval(`.turn[data-turn="${turn}"] [data-kind]`, (nodes) => nodes.map((node) => node.dataset.kind));
+
+async function governed(page, gateway) {
+  const client = new Client(gateway, "What did we decide about pricing?", { "x-softland-run": "pricing" });
+  await client.turn();
+  await page.getByRole("link", { name: "pricing" }).click();
+  await page.waitForFunction(() => document.querySelectorAll("[data-kind]").length > 2, null, { timeout: TIME });
+  let turns = 1;
+  while (client.answers((call, at) => ({ content: "Notes of call " + turns + "." + at }))) {
+    await client.turn();
+    turns += 1;
+    // In mid-run the connection is lost: the page comes back by itself, from where it was.
+    if (turns === 3) await page.evaluate(() => window.softland.lose());
+    assert.ok(turns < 20, "it lands");
+  }
+  await page.waitForSelector(".end.landed", { timeout: TIME });
+  assert.match(await page.textContent(".end"), /landed.*tool calls/s);
+  const shown = await page.$$eval("[data-kind=tool]", (nodes) => nodes.map((node) => node.querySelectorAll(".result").length));
+  assert.deepEqual(shown, Array(6).fill(1), "six calls, each with one result, none twice");
+  ok("a governed run from its start to its landing, with a reconnect: every call once");
+  const did = await page.$$eval("[data-kind=intervention] strong", (nodes) => nodes.map((node) => node.textContent));
+  assert.ok(did.includes("countdown") && did.at(-1) === "ask", did.join());
+  assert.match(await page.textContent("[data-kind=intervention] >> nth=-1"), /tool calls.*6 of 6/);
+  assert.match(await page.textContent(".facts"), /6 of 6 tool calls/);
+  ok("interventions stand where they happened, with their reason; 6 of 6 tool calls");
+  await shot(page, "run-light");
+  await accessible(page, "a run, light");
+}
+
+async function hostile(page, gateway) {
+  const client = new Client(gateway + "/to/hostile", "Be careful.", { "x-softland-run": "hostile" });
+  await client.turn();
+  await page.goto(page.url().split("#")[0] + "#run=" + client.run);
+  client.answers((call, at) => (at ? { content: "It is not there.", is_error: true } : { content: HOSTILE }));
+  await page.waitForSelector(".facts dd", { timeout: TIME });
+  await page.evaluate(() => {
+    window.tasks = [];
+    new PerformanceObserver((list) => { for (const task of list.getEntries()) window.tasks.push(task.duration); }).observe({ type: "longtask", buffered: false });
+  });
+  await client.turn();
+  await page.waitForSelector(".end.answered", { timeout: TIME });
+  assert.deepEqual((await kinds(page, 1)).filter((kind) => ["thinking", "text", "tool"].includes(kind)), ["thinking", "text", "tool", "tool"]);
+  ok("blocks stand in block order");
+  assert.equal(await page.evaluate(() => window.hacked), undefined);
+  assert.equal(await page.$$eval("main script, main img", (nodes) => nodes.length), 0);
+  const result = await page.textContent(".call .result pre >> nth=0");
+  assert.ok(result.startsWith("<script>window.hacked = 1</script>") && result.includes("red␇ ⟦U+202E⟧evil⟦U+202C⟧ \uFFFD"), result.slice(0, 200));
+  assert.ok(result.length < 10000, "cut");
+  await page.getByRole("button", { name: /Show more/ }).first().click();
+  assert.ok((await page.textContent(".call .result pre >> nth=0")).length > 50000);
+  assert.match(await page.textContent(".call .how.failed"), /failed/);
+  assert.match(await page.textContent(".call .how >> nth=0"), /5,?\.?[0-9]{3}.*bytes/);
+  ok("a hostile result of 5 MB is text, cut, and has more to show");
+  const words = await page.evaluate(() => window.softland.view.block?.words.all.length ?? 0);
+  assert.equal(words, 0);
+  const said = await page.evaluate(() => {
+    const text = document.querySelector('.turn[data-turn="2"] [data-kind=text]');
+    const more = text.querySelector("button.more");
+    while (text.querySelector("button.more")) text.querySelector("button.more").click();
+    return [Boolean(more), text.querySelector(".words").textContent];
+  });
+  assert.ok(said[0] && said[1] === Array.from({ length: 5000 }, (_, n) => "word" + n + " ").join(""));
+  const longest = Math.max(0, ...(await page.evaluate(() => window.tasks)));
+  assert.ok(longest <= 200, "the longest task took " + longest + " ms");
+  ok("5,000 events, each once; the longest task took " + Math.round(longest) + " ms");
+}
+
+async function cancelled(page, gateway) {
+  const client = new Client(gateway + "/to/hostile", "Begin, and wait.", { "x-softland-run": "given up" .replace(" ", "-") });
+  await client.turn();
+  await page.goto(page.url().split("#")[0] + "#run=" + client.run);
+  await page.getByRole("button", { name: "Cancel the run" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Cancel the run" }).click();
+  await page.waitForSelector(".end.cancelled", { timeout: TIME });
+  client.answers(() => ({ content: "late" }));
+  await assert.rejects(client.turn(), /400.*cancelled/);
+  ok("a run is cancelled from the page, and its client is told");
+  const foreign = await fetch(gateway + "/api/runs", { headers: { origin: "https://evil.example" } });
+  assert.equal(foreign.status, 403);
+  ok("a foreign Origin is refused");
+}
+
+async function looks(browser, pages) {
+  for (const [name, options] of [
+    ["dark", { colorScheme: "dark" }],
+    ["light", { colorScheme: "light" }],
+    ["narrow", { colorScheme: "light", viewport: { width: 390, height: 844 } }],
+  ]) {
+    const page = await browser.newPage({ viewport: { width: 1100, height: 800 }, reducedMotion: "reduce", ...options });
+    await page.goto(pages);
+    await page.waitForSelector("#runs tbody tr", { timeout: TIME });
+    await shot(page, "list-" + name);
+    await accessible(page, "the list, " + name);
+    await page.getByRole("link", { name: "pricing" }).click();
+    await page.waitForSelector(".end", { timeout: TIME });
+    const question = await page.textContent("[data-kind=question]");
+    assert.match(question, /pricing/, "whole contents are kept: a past run shows what was said");
+    if (name !== "light") await shot(page, "run-" + name);
+    await accessible(page, "a past run, " + name);
+    await page.getByRole("link", { name: "Totals" }).click();
+    await page.waitForSelector("#sums table", { timeout: TIME });
+    await shot(page, "totals-" + name);
+    await accessible(page, "totals, " + name);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    assert.ok(wide <= 0, name + ": nothing is wider than the page");
+    await page.getByRole("link", { name: "Runs", exact: true }).click();
+    await page.fill("#search", "pricing");
+    assert.equal(await page.$$eval("#runs tbody tr:not([hidden])", (nodes) => nodes.length), 1);
+    await page.close();
+  }
+  ok("light, dark and 390 px wide; search finds one");
+}
+
+async function main() {
+  const { gateway, pages } = await servers.all(binary, work);
+  const browser = await chromium.launch({ executablePath: browserPath, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+  try {
+    const page = await browser.newPage({ viewport: { width: 1100, height: 900 }, colorScheme: "light" });
+    const errors = [], asked = [];
+    page.on("pageerror", (error) => errors.push(String(error)));
+    page.on("console", (said) => { if (said.type() === "error" && /Content Security|Uncaught/.test(said.text())) errors.push(said.text()); });
+    page.on("request", (request) => asked.push(request.url()));
+    await page.goto(pages);
+    assert.match(page.url(), /#runs$/, "the token leaves the address");
+    await page.getByText("No run yet").waitFor({ timeout: TIME });
+    ok("the empty state");
+    await governed(page, gateway);
+    await hostile(page, gateway);
+    await cancelled(page, gateway);
+    assert.deepEqual(errors, []);
+    assert.deepEqual(asked.filter((url) => !url.startsWith(gateway + "/")), [], "nothing else is asked");
+    await page.close();
+    await looks(browser, pages);
+  } finally {
+    await browser.close();
+  }
+  console.log("pages: " + checks + " checks ok");
+}
+
+main().catch((error) => { console.error(error); process.exitCode = 1; }).finally(servers.stop);
