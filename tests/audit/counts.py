@@ -154,8 +154,13 @@ def compare(softland, paths):
         ours[run["source"]] += run["turns"]
         calls[run["source"]] += run["tool_calls"]
     wrong, files, seen = [], 0, set()
-    # A sub-agent's own file counts before the lines of its parent that repeat it.
-    order = sorted(report["sources"], key=lambda s: "agent-" not in os.path.basename(s["path"]))
+    # What several sessions hold counts in a sub-agent's own file, else where there is most.
+    def first(source):
+        if source["kind"] != "claude-code":
+            return False, 0
+        return "agent-" not in os.path.basename(source["path"]), -count(source["path"], set())[1][0]
+
+    order = sorted(report["sources"], key=first)
     totals = collections.Counter()
     for source in order:
         path = source["path"]

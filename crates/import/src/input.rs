@@ -104,8 +104,12 @@ impl<'r> Input<'r> {
             }
         }
         if self.end + CHUNK / 2 > self.buffer.len() {
-            let more = CHUNK.max(self.buffer.len());
-            self.buffer.resize(self.buffer.len() + more, 0);
+            // Twice as much, but no more than the longest line takes.
+            let length = self.buffer.len();
+            let most = (LONGEST + 2 * CHUNK).saturating_sub(length);
+            let more = length.min(most).max(CHUNK);
+            self.buffer.reserve_exact(more);
+            self.buffer.resize(length + more, 0);
         }
         loop {
             let room = self.buffer.get_mut(self.end..).unwrap_or_default();

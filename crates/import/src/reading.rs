@@ -146,9 +146,12 @@ fn damaged(reason: &str) -> String {
 }
 
 /// Sessions of Claude Code repeat what they were resumed or forked from, and what their sub-agents
-/// say stands in files of their own: each is counted where it comes first.
+/// say stands in files of their own: each is counted once, in the agent's own file, else in the file
+/// that holds most, so that a run that was resumed stays whole.
 fn once<S: Sink>(found: &[Found], read: &mut [File<S>], sink: &impl Fn(&Path) -> S) {
-    let agent = |file: &File<S>| file.ids.as_ref().map(|ids| !ids.agent);
+    let agent = |file: &File<S>| {
+        file.ids.as_ref().map(|ids| (!ids.agent, std::cmp::Reverse(ids.messages.len())))
+    };
     let mut order: Vec<usize> = (0..read.len()).collect();
     order.retain(|at| read.get(*at).is_some_and(|file| file.ids.is_some()));
     order.sort_by_key(|at| read.get(*at).and_then(agent));

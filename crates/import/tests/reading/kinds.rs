@@ -64,6 +64,7 @@ fn what_a_fork_repeats_is_counted_once_and_agents_are_told_apart() {
     ]
     .concat();
     let text = |text: &str| format!(r#"{{"type":"text","text":"{text}"}}"#);
+    put(folder.path(), "p/0.jsonl", &begun);
     put(folder.path(), "p/1.jsonl", begun.clone() + &claude("m2", "a2", &text("one"), 2));
     put(folder.path(), "p/2.jsonl", begun + &claude("m3", "a3", &text("two"), 2));
     // An agent's own file, and the same within the lines of its parent.
@@ -85,9 +86,9 @@ fn what_a_fork_repeats_is_counted_once_and_agents_are_told_apart() {
     let steps: Vec<Vec<String>> =
         read.sources.into_iter().map(|source| source.sink.unwrap().0).collect();
     let counts: Vec<_> = steps.iter().map(|steps| turns(steps)).collect();
-    assert_eq!(counts, [2, 1, 1, 1], "1.jsonl, 2.jsonl, agent-ag.jsonl, 3.jsonl: {steps:?}");
-    assert!(steps[2].contains(&"0 begin s1 agent=ag".to_owned()), "{steps:?}");
-    assert!(steps[3].contains(&"0 begin s1 agent=else".to_owned()), "{steps:?}");
+    assert_eq!(counts, [0, 2, 1, 1, 1], "resumed, 1, 2, agent-ag, 3: {steps:?}");
+    assert!(steps[3].contains(&"0 begin s1 agent=ag".to_owned()), "{steps:?}");
+    assert!(steps[4].contains(&"0 begin s1 agent=else".to_owned()), "{steps:?}");
 }
 
 #[test]
