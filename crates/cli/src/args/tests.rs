@@ -41,9 +41,6 @@ fn every_policy_key_is_a_flag_in_a_part_of_the_help() {
     for key in KEYS {
         assert!(help.contains(&format!("--{} <", spec::flag_of(key.name))), "{}", key.name);
     }
-    for later in LATER_FLAGS {
-        assert!(!help.contains(&format!("--{later}")), "{later}");
-    }
 }
 
 #[test]
@@ -100,13 +97,6 @@ fn what_comes_later_is_refused_by_name() {
     for command in LATER_COMMANDS {
         let message = refused(&[command, "--anything", "x"]);
         assert!(message.contains(&format!("`softland {command}` comes with a later version")));
-    }
-    for flag in LATER_FLAGS {
-        for args in [&["run", "a.md", "x"][..], &["run"][..]] {
-            let flag = format!("--{flag}");
-            let message = refused(&[args, &[&flag]].concat());
-            assert_eq!(message, format!("`{flag}` comes with a later version"));
-        }
     }
     let help = match parsed(&["--help"]) {
         Ok(Command::Print(help)) => help,

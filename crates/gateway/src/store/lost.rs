@@ -133,7 +133,8 @@ impl Stand {
         let (id, began) = (self.gate.requests.next(), Instant::now());
         let target = Target { origin, protocol, route, path, live, id, began };
         let (gate, body) = (Arc::clone(&self.gate), Bytes::from(body.to_string()));
-        let asked = Asked { gate, api: Api::Anthropic, target, parts, body, loud: Notify::new() };
+        let (loud, stop) = (Notify::new(), Notify::new());
+        let asked = Asked { gate, api: Api::Anthropic, target, parts, body, loud, stop };
         read(govern::turn(asked).await).await
     }
 
