@@ -106,7 +106,11 @@ fn a_run_that_was_cancelled_is_gone_on_with() {
     let folder = tempfile::tempdir().unwrap();
     let whole = said_by(&mut slow(&folder.path().join("whole"), &[])).status(0);
     let journal = folder.path().join("run.ndjson");
-    let run = slow(&journal, &[]).spawn().unwrap();
+    // Slow enough that it is still at it when somebody has waited for it to be over.
+    let mut run = softland();
+    run.arg("run").arg(analyst()).arg(QUESTION).arg("--root").arg(notes());
+    run.args(["--model", "sim/slow:400", "--journal"]).arg(&journal);
+    let run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     grown(&journal, 11);
     // While it is under way nobody else may go on with it.
     resumed(&journal, &[]).status(2).says("is in use: another process is at work on that run");

@@ -84,9 +84,9 @@ fn a_tree_that_is_killed_comes_to_the_same_answer() {
     let all = records(&whole_journal);
     let runs: BTreeMap<&str, ()> =
         all.iter().map(|record| (record["run"].as_str().unwrap(), ())).collect();
-    assert_eq!(runs.len(), 6, "{:?}", runs.keys());
+    assert_eq!(runs.len(), 7, "{:?}", runs.keys());
     let (starts, ends) = (of_kind(&all, "start"), of_kind(&all, "end"));
-    assert_eq!((starts, ends), (6, 6));
+    assert_eq!((starts, ends), (7, 7));
     for step in 1..16 {
         let after = step * all.len() / 17;
         let journal = folder.path(&format!("killed-{after}"));
@@ -108,7 +108,7 @@ fn a_tree_that_is_killed_comes_to_the_same_answer() {
             }
         }
         assert_eq!(results.len(), of_kind(&all, "result"), "killed behind {after} records");
-        assert_eq!(of_kind(&records(&journal), "start"), 6, "an agent was begun twice");
+        assert_eq!(of_kind(&records(&journal), "start"), 7, "an agent was begun twice");
         // Killed in the moment of its end it has ended, and is told again.
         let again = resumed(&journal, &[]).status(0);
         assert_eq!(again.stdout, whole.stdout);
@@ -138,7 +138,7 @@ fn events_of_all_runs_go_on_where_they_were() {
         let events = runs.entry(run.to_owned()).or_default();
         events.insert(event["seq"].as_u64().unwrap(), event.clone());
     }
-    assert_eq!(runs.len(), 6);
+    assert_eq!(runs.len(), 7);
     for (run, events) in &runs {
         let last = *events.keys().last().unwrap();
         assert_eq!(last as usize + 1, events.len(), "gaps in {run}");
@@ -188,10 +188,29 @@ fn a_tree_is_found_by_its_id_and_goes_on_without_being_told_of_its_agents() {
     let said = said_by(&mut at(&["run", "--resume", &id])).status(0);
     assert!(!said.stdout.contains("was cancelled"), "{}", said.stdout);
     assert!(said.stderr.contains(&format!("softland run --continue {id} PROMPT")));
+    shown(&at, &id, &journal);
     let limited = ["run", "--resume", &id, "--tool-calls-limit", "3"];
     said_by(&mut at(&limited)).status(2).says("--tool-calls-limit cannot be given with --resume");
     said_by(&mut at(&["run", "--resume", &id, "--policy", "coding"])).status(2);
     said_by(&mut at(&["run", "--continue", &id, "And who said so?"])).status(0);
+}
+
+/// The tree is shown from its journal: its calls, its agents' runs, and each of those.
+fn shown(at: &dyn Fn(&[&str]) -> Command, id: &str, journal: &Path) {
+    let show = |run: &str| said_by(&mut at(&["show", run])).status(0).stdout;
+    let text = show(id);
+    assert!(text.contains(&format!("{id} · answered: final\n")), "{text}");
+    assert!(text.contains(" · 3 tool calls · "), "{text}");
+    assert!(text.contains(&format!("\n  {id}.1 · deputy · ")), "{text}");
+    assert!(text.contains(&format!("\n    {id}.1.2 · looper · landed: tool_calls")), "{text}");
+    assert!(text.contains("→ agent") && text.contains("child deputy"), "{text}");
+    assert_eq!(show(journal.to_str().unwrap()), text);
+    let child = show(&format!("{id}.1.2"));
+    assert!(child.contains(&format!("called by {id}.1 in turn 1")), "{child}");
+    assert!(child.contains("tool_calls: 3 of 3 · “Tool call limit reached"), "{child}");
+    let json = said_by(&mut at(&["show", &format!("{id}.2"), "--json"])).status(0).events();
+    assert_eq!(json.last().unwrap()["event"], "done");
+    said_by(&mut at(&["show", &format!("{id}.9")])).status(2).says(&format!("has no run {id}.9"));
 }
 
 #[test]

@@ -67,7 +67,7 @@ pub(super) fn peek(path: &Path) -> Result<Runs, JournalError> {
 }
 
 /// How long a lock is tried for: that of a process which was killed goes with it, but not at once.
-const DYING: Duration = Duration::from_millis(600);
+const DYING: Duration = Duration::from_millis(300);
 const BETWEEN_TRIES: Duration = Duration::from_millis(20);
 
 fn lock(path: &Path, file: &File) -> Result<(), JournalError> {
