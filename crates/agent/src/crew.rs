@@ -121,7 +121,7 @@ impl Crew {
     }
 
     /// The same crew, as the model was told of it when the run was begun.
-    pub(crate) fn as_told(self, told: ToolDef) -> Self {
+    pub(crate) fn with_told(self, told: ToolDef) -> Self {
         Self { told: Some(told), ..self }
     }
 

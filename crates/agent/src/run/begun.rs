@@ -78,7 +78,7 @@ pub(super) fn again(agent: &Agent, start: &Start) -> Result<Agent, Unfit> {
             let crew = agent.crew.clone();
             let crew =
                 crew.ok_or_else(|| other("the agents that it calls are not there".into()))?;
-            Some(crew.as_told(told.def(true)))
+            Some(crew.with_told(told.def(true)))
         }
     };
     let price = start.price.map(|[input, output, cache_read, cache_write_5m, cache_write_1h]| {
