@@ -48,6 +48,9 @@ pub(crate) fn flags(sessions: &[&Session], rule: Rule) -> Vec<bool> {
     sessions.iter().map(|session| rule(session).is_some()).collect()
 }
 
+/// What share of the successes that it names may be flagged, in percent.
+pub(crate) type Bound<'b> = &'b dyn Fn(&dyn Fn(&Session) -> bool) -> f64;
+
 /// What is flagged among the sessions that `of` names.
 pub(crate) fn count(sessions: &[&Session], flags: &[bool], of: impl Fn(&Session) -> bool) -> Found {
     let mut found = Found::default();
@@ -68,7 +71,7 @@ pub(crate) fn count(sessions: &[&Session], flags: &[bool], of: impl Fn(&Session)
 pub(crate) fn leave_one_out<'g>(
     sessions: &[&Session],
     grid: &'g [Choice],
-    bound: impl Fn(&dyn Fn(&Session) -> bool) -> f64,
+    bound: Bound<'_>,
 ) -> (Vec<(String, &'g Choice)>, Found) {
     let models: BTreeSet<&str> = sessions.iter().map(|session| &*session.model).collect();
     let (mut chosen, mut sum) = (Vec::new(), Found::default());

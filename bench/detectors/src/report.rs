@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::baselines::{BASELINES, Rule};
-use crate::choose::{self, Found};
+use crate::choose::{self, Bound, Found};
 use crate::group::Share;
 use crate::inject;
 use crate::read::Session;
@@ -176,7 +176,7 @@ fn chosen(sessions: &[Session]) {
         let rule = BASELINES.iter().find(|(name, _)| *name == baseline).map(|(_, rule)| *rule);
         rule.map_or_else(Vec::new, |rule| choose::flags(&sessions, rule))
     };
-    let row = |name_of_bound: &str, bound: &dyn Fn(&dyn Fn(&Session) -> bool) -> f64| {
+    let row = |name_of_bound: &str, bound: Bound<'_>| {
         let (chosen, found): (_, Found) = choose::leave_one_out(&sessions, &grid, bound);
         let chosen = chosen.iter().map(|(model, c)| format!("{model}: {}", name(c.limits)));
         let chosen = chosen.collect::<Vec<_>>().join("; ");
