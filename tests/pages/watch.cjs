@@ -45,6 +45,7 @@ async function governed(page, gateway) {
   assert.match(await page.textContent(".end"), /landed.*tool calls/s);
   const shown = await page.$$eval("[data-kind=tool]", (nodes) => nodes.map((node) => node.querySelectorAll(".result").length));
   assert.deepEqual(shown, Array(6).fill(1), "six calls, each with one result, none twice");
+  assert.equal((await kinds(page, 0)).filter((kind) => kind === "question").length, 1, "asked once");
   ok("a governed run from its start to its landing, with a reconnect: every call once");
   const did = await page.$$eval("[data-kind=intervention] strong", (nodes) => nodes.map((node) => node.textContent));
   assert.ok(did.includes("countdown") && did.at(-1) === "ask", did.join());

@@ -247,6 +247,7 @@ function facts() {
   view.cancel.hidden = state !== "open" || !row.run;
   if (key === factsText && view.facts.childElementCount) return;
   factsText = key;
+  set(view.named, row.name ? clean(row.name) + " · " + view.run : view.run);
   const mark = el("span", { className: "state " + state, textContent: state });
   const why = row.outcome ? String(row.reason || "").replaceAll("_", " ") + (row.limit ? " (" + row.limit + " " + (row.value ?? "") + ")" : "")
     : [row.busy ? "model at work" : "waiting for its client", row.phase && row.phase !== "silent" ? "phase " + row.phase : "phase silent"].join(", ");

@@ -44,7 +44,6 @@ export class Feed {
         const headers = this.last ? { "last-event-id": this.last } : {};
         const response = await ask(this.path, { headers, signal: this.abort.signal });
         this.state("on");
-        pause = FIRST;
         await this.read(response.body.getReader());
       } catch (error) {
         if (this.closed) return;
@@ -55,6 +54,9 @@ export class Feed {
       }
       if (this.closed || this.over) return;
       this.state("off");
+      // One that ends at once, again and again, is not asked in a hurry.
+      if (this.some) pause = FIRST;
+      this.some = false;
       await new Promise((done) => setTimeout(done, pause));
       pause = Math.min(pause * 2, LONGEST);
     }
@@ -88,7 +90,7 @@ export class Feed {
           if (event.event === "done" || event.event === "error") this.over = true;
         }
       }
-      if (events.length) this.take(events);
+      if (events.length) { this.some = true; this.take(events); }
     }
   }
 }

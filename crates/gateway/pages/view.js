@@ -105,7 +105,8 @@ export class RunView {
   }
 
   build(onCancel) {
-    this.title = el("h2", { id: "run-title", tabIndex: -1 }, "Run ", el("span", { className: "mono isolated", textContent: this.run }));
+    this.named = el("span", { className: "mono isolated", dir: "auto", textContent: this.run });
+    this.title = el("h2", { id: "run-title", tabIndex: -1 }, "Run ", this.named);
     this.cancel = el("button", { type: "button", className: "bad", textContent: "Cancel the run", hidden: true });
     this.cancel.addEventListener("click", onCancel);
     this.facts = el("dl", { className: "facts" });
@@ -164,7 +165,13 @@ export class RunView {
     return turn;
   }
 
-  put(turn, node, kind) { node.dataset.kind = kind; turn.node.append(node); return node; }
+  put(turn, node, kind) {
+    node.dataset.kind = kind;
+    const said = kind === "text" || kind === "thinking" || kind === "tool";
+    // What is told anew stands where it was said: before what it cost.
+    if (said && turn.before) turn.before.before(node); else turn.node.append(node);
+    return node;
+  }
 
   // Told in the middle of a block: its beginning was before.
   open(turn, kind, key) {
@@ -231,6 +238,7 @@ export class RunView {
         }
         for (const key of [...this.calls.keys()]) if (key.startsWith(turn.n + "/")) this.calls.delete(key);
         this.block = null;
+        turn.before = [...turn.node.children].findLast((node) => node.dataset.kind === "usage");
         break;
       case "text_start": this.words(turn, "text"); break;
       case "text_delta": this.more(this.open(turn, "text"), event.text); break;

@@ -25,7 +25,7 @@ mod stream;
 mod tape;
 mod totals;
 
-pub(crate) use said::{history, live, step};
+pub(crate) use said::{asks, history, live, step};
 pub(crate) use tape::{Tape, Tapes};
 
 /// Its word in metrics.

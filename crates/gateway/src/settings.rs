@@ -54,7 +54,7 @@ pub struct Settings {
     pub limits: Limits,
 }
 
-/// Who may look at the gateway itself, and where: now `/metrics`, later its pages and their API.
+/// Who may look at the gateway itself, and where: `/metrics`, its pages and their API.
 #[derive(Clone, Debug, Default)]
 pub struct Admin {
     /// An address of its own, which is served to the end of a drain and asks no provider.

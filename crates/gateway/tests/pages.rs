@@ -150,7 +150,6 @@ async fn a_run_is_told_in_block_order_and_goes_on_after_a_reconnect() {
     };
     let second = [
         "turn_start",
-        "intervention",
         "thinking_start",
         "text_start",
         "tool_start",
@@ -163,6 +162,7 @@ async fn a_run_is_told_in_block_order_and_goes_on_after_a_reconnect() {
     let had = of_turn(2);
     let had: Vec<&str> = had.iter().filter(|word| **word != "turn_again").copied().collect();
     assert_eq!(had, second, "{seen:#?}");
+    assert_eq!(of_turn(3), ["turn_start", "intervention", "text_start", "usage", "done"]);
     assert!(of_turn(1).ends_with(&["turn_again", "tool_start", "tool_result"]), "{seen:#?}");
     assert_eq!(words(&seen).last(), Some(&"done"));
     let result = seen.iter().find(|(_, event)| event["id"] == "toolu_b" && event["ok"] == true);
@@ -251,7 +251,10 @@ async fn a_run_is_cancelled_with_the_token_only_and_stays_so() {
     assert_eq!((again.status(), again.header("x-should-retry")), (400, Some("false")));
     assert_eq!(upstream.provider.count(), 2, "nothing more is asked");
     client.says("Then something else.");
-    assert_eq!(client.post(&gateway).await.status(), 200, "a new message begins a new run");
+    let (new, _) = client.turn(&gateway).await;
+    assert_ne!(new.header("x-softland-run"), Some(&*run), "a new message begins a new run");
+    let row = json_of(&gateway, &format!("/api/runs/{}", new.header("x-softland-run").expect("a")));
+    assert_eq!(row.await["continues"], json!(run));
 }
 
 #[tokio::test]

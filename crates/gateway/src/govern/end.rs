@@ -93,7 +93,8 @@ impl Record {
         if gate.runs.begins(&run.id, gate.now()) {
             self.run_begins(opening, run);
         }
-        gate.runs.stands(&run.id, self.calls, self.phase(), &opening.asked);
+        let stands = (self.calls, self.phase());
+        gate.runs.stands(&run.id, stands, opening.outline.here, &opening.asked);
         // A retry goes on with its turn.
         if gate.runs.turn_begins(&run.id, self.turn) {
             let fields = TurnBegun { turns_limit: self.turns_limit };

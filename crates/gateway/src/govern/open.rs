@@ -20,6 +20,7 @@ use crate::body::Body;
 use crate::errors::{self, Refusal};
 use crate::identify::Identity;
 use crate::money;
+use crate::pages;
 use crate::pass;
 use crate::route::Target;
 use crate::store::{Counted, IDLE_MS, RunState};
@@ -135,7 +136,7 @@ impl Opening {
         let run = opened.here().map_or(Digest::EMPTY, |here| here.run);
         let policy = opened.policy().clone();
         let now = gate.now();
-        if self.is_cancelled(&run) {
+        if self.is_cancelled(&run, request) {
             return Err(Box::new(cancelled(&self.asked.target)));
         }
         let (state, continues) = self.state(&run, now);
@@ -238,19 +239,22 @@ impl Opening {
             let (begun, last) = (now, now);
             return (RunState { id, begun, last, ..RunState::default() }, None);
         };
-        if now.saturating_sub(kept.last) <= IDLE_MS && !kept.ended {
+        let over = kept.ended || gate.runs.cancelled(&kept.id).is_some();
+        if now.saturating_sub(kept.last) <= IDLE_MS && !over {
             return (kept, None);
         }
         let continues = Some(kept.id.clone());
         (RunState { id: gate.names.run(), ended: false, ..kept }, continues)
     }
 
-    /// Whether somebody has cancelled this run, or the one that it is a sub-agent of.
-    fn is_cancelled(&self, run: &Digest) -> bool {
+    /// Whether somebody has cancelled this run and nobody has said anything since, or has
+    /// cancelled the run that it is a sub-agent of.
+    fn is_cancelled(&self, run: &Digest, request: &Request<'_>) -> bool {
         let runs = &self.asked.gate.runs;
         let own = self.place.state(run).filter(|_| !self.metered);
-        own.is_some_and(|state| runs.is_cancelled(&state.id))
-            || self.parent_run().is_some_and(|parent| runs.is_cancelled(&parent))
+        let own = own.and_then(|state| runs.cancelled(&state.id));
+        own.is_some_and(|here| here == Some(self.outline.here) || !pages::asks(request))
+            || self.parent_run().is_some_and(|parent| runs.cancelled(&parent).is_some())
     }
 
     /// The run that this request's is a sub-agent of.

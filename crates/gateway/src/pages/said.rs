@@ -71,6 +71,21 @@ pub(crate) fn history(request: &Request<'_>, turn: u64, at: u64) -> (Option<Stri
     (question, turns)
 }
 
+/// Whether somebody says something behind the newest turn: not only results, and not only what a
+/// harness has put into its own tags.
+pub(crate) fn asks(request: &Request<'_>) -> bool {
+    let newest = request.messages.list.iter().rev();
+    let newest = newest.take_while(|message| message.role != Role::Assistant);
+    let is_said = |text: &str| !text.trim().is_empty() && !text.trim_start().starts_with('<');
+    newest.filter(|message| message.role == Role::User).any(|message| match &message.content {
+        Content::Text(text, _) => is_said(&text.unescape()),
+        Content::Blocks { blocks, .. } => blocks.iter().any(|block| match &block.kind {
+            BlockKind::Text { text, .. } => is_said(&text.unescape()),
+            _ => false,
+        }),
+    })
+}
+
 fn words(message: &Message<'_>) -> Option<String> {
     match &message.content {
         Content::Text(text, _) => Some(cut(&text.unescape()).0.to_owned()),

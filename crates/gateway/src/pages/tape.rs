@@ -53,6 +53,8 @@ struct State {
     /// Up to this turn everything that was said is on the tape, and all results.
     whole: u64,
     results: u64,
+    /// The run's question is on it.
+    asked: bool,
     /// The run has ended: nothing more comes.
     over: bool,
     readers: usize,
@@ -144,6 +146,7 @@ impl Tape {
             waiting: Some(Vec::new()),
             whole: 0,
             results: 0,
+            asked: false,
             over: false,
             readers: 1,
             left: Instant::now(),
@@ -258,6 +261,10 @@ impl Tape {
     }
 
     fn put(&self, state: &mut State, step: Step) {
+        // Every request shows it.
+        if step.event == "question" && std::mem::replace(&mut state.asked, true) {
+            return;
+        }
         let seq = state.base + state.lines.len() as u64;
         let line = Bytes::from(Step { seq, ..step }.json(&self.run));
         state.bytes = state.bytes.saturating_add(line.len());

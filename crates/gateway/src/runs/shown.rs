@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
 
 use serde::Serialize;
-use softland_session::core::{Ended, NanoUsd};
+use softland_session::core::{Digest, Ended, NanoUsd};
 use tokio::task::AbortHandle;
 
 use super::{OpenRun, Runs};
@@ -48,6 +48,8 @@ pub(super) struct Shown {
     pub(super) version: u64,
     face: Option<Arc<Face>>,
     phase: &'static str,
+    /// The context of its newest request.
+    here: Option<Digest>,
     work: Vec<Work>,
 }
 
@@ -61,7 +63,8 @@ impl Shown {
 #[derive(Debug, Default)]
 pub(super) struct Past {
     rows: VecDeque<(u64, Row)>,
-    cancelled: VecDeque<String>,
+    /// With the context in which they were.
+    cancelled: VecDeque<(String, Option<Digest>)>,
 }
 
 /// A run in a list.
@@ -168,8 +171,15 @@ impl Runs {
     }
 
     /// A request of it, as it stands when it is sent.
-    pub(crate) fn stands(&self, run: &str, calls: u64, phase: &'static str, asked: &Arc<Asked>) {
+    pub(crate) fn stands(
+        &self,
+        run: &str,
+        (calls, phase): (u64, &'static str),
+        here: Digest,
+        asked: &Arc<Asked>,
+    ) {
         if let Some(open) = self.lock().get_mut(run) {
+            open.shown.here = Some(here);
             open.calls = open.calls.max(calls);
             open.shown.phase = phase;
             open.shown.work.retain(|work| work.asked.strong_count() > 0);
@@ -230,17 +240,19 @@ impl Runs {
 
     /// Nobody is to go on with this run.
     pub(crate) fn cancel(&self, run: &str) {
+        let here = self.lock().get(run).and_then(|open| open.shown.here);
         let mut past = self.past();
         if past.cancelled.len() >= CANCELLED {
             past.cancelled.pop_front();
         }
-        past.cancelled.push_back(run.to_owned());
+        past.cancelled.push_back((run.to_owned(), here));
     }
 
-    /// Whether somebody has cancelled it.
-    pub(crate) fn is_cancelled(&self, run: &str) -> bool {
+    /// Whether somebody has cancelled it, and in which context.
+    pub(crate) fn cancelled(&self, run: &str) -> Option<Option<Digest>> {
         let past = self.past();
-        past.cancelled.iter().any(|cancelled| cancelled == run)
+        let found = past.cancelled.iter().find(|(cancelled, _)| cancelled == run);
+        found.map(|(_, here)| *here)
     }
 
     /// The newest turn of an open run.

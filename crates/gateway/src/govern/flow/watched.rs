@@ -27,7 +27,7 @@ impl Flow {
         let Ok(request) = Request::of(self.opening.asked.api, self.opening.body()) else { return };
         let (whole, results) = tape.goes_on_to(turn.saturating_sub(1));
         let (question, turns) = pages::history(&request, turn, now);
-        if let Some(question) = question.filter(|_| whole == 0) {
+        if let Some(question) = question {
             tape.write(pages::step(now, 0, "question", &json!({"text": question})));
         }
         for had in turns {
