@@ -11,8 +11,6 @@ mod file;
 mod http;
 mod lines;
 mod serve;
-#[cfg(test)]
-mod tests;
 mod tool;
 
 pub use client::{Heard, Servers, StartError};

@@ -204,14 +204,15 @@ fn keys_of_other_agents_are_silent_and_typos_are_not() {
 }
 
 #[test]
-fn what_later_versions_bring_is_refused_by_name() {
+fn what_is_no_tool_is_refused_by_name() {
     let there =
         "there are read_file, grep, glob, list_dir, write_file, edit_file, shell, http_get, agent";
-    let text = with("tools: grep, mcp__x__y, greb\ntool_format: xml");
+    let text = with("tools: grep, mcp__, greb\ntool_format: xml");
     assert_eq!(
         check(&text),
         format!(
-            "a.md:4: tools: `mcp__x__y`: MCP tools come with a later version; {there}\n\
+            "a.md:4: tools: `mcp__`: an MCP tool is named mcp__SERVER__TOOL, all of a server \
+             mcp__SERVER\n\
              a.md:4: tools: unknown tool `greb`; did you mean `grep`? T{}\n\
              a.md:5: tool_format: must be native or tags, got \"xml\"",
             there.trim_start_matches('t'),

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -17,6 +17,9 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::serve::{Last, SESSION, Served, Specialist};
+
+/// Where it is.
+const PATH: &str = "/mcp";
 
 /// How long a session is kept in which nothing happens, a run that says nothing included.
 const IDLE: Duration = Duration::from_secs(4 * 60 * 60);
@@ -89,7 +92,7 @@ impl Listening {
     /// Where a client finds the agents.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}/mcp", self.address)
+        format!("http://{}{PATH}", self.address)
     }
 
     /// Serves until the token is cancelled; then every run is stopped.
@@ -157,6 +160,11 @@ async fn connection(stream: TcpStream, service: Service, served: Served) {
 type Body = http_body_util::combinators::BoxBody<bytes::Bytes, Infallible>;
 
 async fn answer(request: Request<Incoming>, service: &Service, served: &Served) -> Response<Body> {
+    if request.uri().path() != PATH {
+        let mut response = Response::new(Body::default());
+        *response.status_mut() = StatusCode::NOT_FOUND;
+        return response;
+    }
     let ends = (request.method() == Method::DELETE)
         .then(|| request.headers().get(SESSION)?.to_str().ok().map(str::to_owned))
         .flatten();

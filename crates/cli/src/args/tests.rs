@@ -107,10 +107,20 @@ fn what_comes_later_is_refused_by_name() {
         .filter(|line| line.starts_with("  ") && !line.trim_start().starts_with('-'))
         .filter_map(|line| line.split_whitespace().next())
         .collect();
-    assert_eq!(
-        commands,
-        ["run", "serve", "wrap", "runs", "show", "sim", "check", "completions", "man"]
-    );
+    let listed = [
+        "run",
+        "serve",
+        "wrap",
+        "runs",
+        "show",
+        "audit",
+        "sim",
+        "check",
+        "completions",
+        "man",
+        "mcp",
+    ];
+    assert_eq!(commands, listed);
 }
 
 #[test]

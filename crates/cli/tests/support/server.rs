@@ -40,7 +40,8 @@ impl Server {
         Self::start(&mut command)
     }
 
-    fn start(command: &mut std::process::Command) -> Self {
+    /// A command that says where it listens.
+    pub(crate) fn start(command: &mut std::process::Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (to, lines) = channel();
