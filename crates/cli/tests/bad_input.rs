@@ -162,11 +162,7 @@ fn a_money_limit_needs_a_price() {
 
 #[test]
 fn what_comes_later_is_refused_by_name() {
-    for command in ["notebook"] {
-        said(&[command])
-            .status(2)
-            .says(&format!("`softland {command}` comes with a later version"));
-    }
+    said(&["notebook"]).status(2).says("`softland notebook` comes with a later version");
     run("hi", &["--mcp=f"]).status(2).says("f: the file cannot be read");
 }
 

@@ -114,7 +114,7 @@ impl Judge {
 
     /// The run would have been stopped after this turn, for what no history shows.
     pub(crate) fn stop(&mut self, turn: u64, reason: Reason) {
-        self.verdict.ended.get_or_insert_with(|| (turn, reason));
+        self.verdict.ended.get_or_insert((turn, reason));
     }
 
     /// Ends a run of so many turns and says what came of it.
