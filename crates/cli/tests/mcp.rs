@@ -133,11 +133,17 @@ impl Place {
         let process = self.read("pid").trim().to_owned();
         assert!(!process.is_empty(), "no server was started");
         let began = Instant::now();
-        while Path::new("/proc").join(&process).exists() {
+        while lives(&process) {
             assert!(began.elapsed() < PATIENCE, "the server still runs");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
+}
+
+/// Whether a process runs; one that nobody has waited for does not.
+fn lives(process: &str) -> bool {
+    let state = std::fs::read_to_string(Path::new("/proc").join(process).join("stat"));
+    state.is_ok_and(|state| !state.contains(") Z "))
 }
 
 /// The results of a run's calls: whether it worked, and its text.
@@ -284,6 +290,8 @@ struct Client {
 impl Client {
     fn new(agents: &Path, flags: &[&str]) -> Self {
         let mut command = softland();
+        command.env("ANTHROPIC_API_KEY", SECRET);
+        command.env("PATH", std::env::var("PATH").unwrap());
         command.arg("mcp").arg(agents).arg("--root").arg(notes()).args(flags);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().unwrap();
@@ -454,7 +462,7 @@ fn child(place: &Place) -> String {
 #[track_caller]
 fn gone(process: &str) {
     let began = Instant::now();
-    while Path::new("/proc").join(process).exists() {
+    while lives(process) {
         assert!(began.elapsed() < PATIENCE, "what the run started still runs");
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -462,7 +470,7 @@ fn gone(process: &str) {
 
 /// Flags of a model at the simulator, for programs.
 fn flags(url: &str) -> Vec<&str> {
-    vec!["--allow-shell", "--model", "sim/script", "--base-url", url]
+    vec!["--allow-shell", "--model", "anthropic/claude-sonnet-5-5", "--base-url", url]
 }
 
 #[test]
@@ -509,6 +517,8 @@ fn over_http_a_session_is_guarded_and_its_end_stops_its_runs() {
     let (folder, sim) = stays(&place);
     let url = sim.url();
     let mut command = softland();
+    command.env("ANTHROPIC_API_KEY", SECRET);
+    command.env("PATH", std::env::var("PATH").unwrap());
     command.arg("mcp").arg(&folder).args(flags(&url)).args(["--listen", "127.0.0.1:0"]);
     let server = Server::start(&mut command);
     let address = server.address.trim_end_matches("/mcp").to_owned();
