@@ -307,7 +307,7 @@ impl Client {
             }
         });
         let input = child.stdin.take();
-        let mut client = Self { child, input, messages };
+        let client = Self { child, input, messages };
         client.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
             "protocolVersion": "2025-06-18", "capabilities": {},
             "clientInfo": {"name": "test", "version": "1"}}}));
@@ -316,15 +316,15 @@ impl Client {
         client
     }
 
-    fn raw(&mut self, line: &str) {
+    fn raw(&self, line: &str) {
         writeln!(self.input.as_ref().unwrap(), "{line}").unwrap();
     }
 
-    fn send(&mut self, message: &Value) {
+    fn send(&self, message: &Value) {
         self.raw(&message.to_string());
     }
 
-    fn call(&mut self, id: u64, name: &str, prompt: &str) {
+    fn call(&self, id: u64, name: &str, prompt: &str) {
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {
             "name": name, "arguments": {"prompt": prompt}, "_meta": {"progressToken": id}}}));
     }
@@ -397,7 +397,7 @@ fn agents_are_tools_and_every_call_is_answered() {
             ("lead", "model: sim/delegate\ntools: agent\ndepth_limit: 1"),
         ],
     );
-    let mut client = Client::new(&folder, &[]);
+    let client = Client::new(&folder, &[]);
     client.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
     let listed = client.answer(1);
     let tools = listed["result"]["tools"].as_array().unwrap();
@@ -478,7 +478,7 @@ fn a_cancelled_call_and_the_end_of_input_stop_runs_with_their_programs() {
     let place = Place::new();
     let (folder, sim) = stays(&place);
     let url = sim.url();
-    let mut client = Client::new(&folder, &flags(&url));
+    let client = Client::new(&folder, &flags(&url));
     client.call(1, "stays", "go");
     let first = child(&place);
     client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
