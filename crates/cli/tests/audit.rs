@@ -281,18 +281,20 @@ fn runs_would_end_where_the_engine_ends_them() {
     let folder = TempDir::new().unwrap();
     let free = ["--on-loop", "observe", "--tool-calls-limit", "25", "--countdown", "off"];
     let recorded = engine(&free, &folder, "free.ndjson");
-    for (key, value) in [
-        ("tool_calls_limit", "6"),
-        ("tool_calls_limit", "1"),
-        ("turns_limit", "7"),
-        ("turns_limit", "2"),
-        ("tool_limits", "{ grep = 2 }"),
-        ("result_chars_limit", "60"),
+    for keys in [
+        "on_loop = 'observe'\ntool_calls_limit = 6",
+        "on_loop = 'observe'\ntool_calls_limit = 1",
+        "on_loop = 'observe'\nturns_limit = 7",
+        "on_loop = 'observe'\nturns_limit = 2",
+        "on_loop = 'observe'\ntool_limits = { grep = 2 }",
+        "on_loop = 'observe'\nresult_chars_limit = 60",
+        "on_loop = 'observe'\ntokens_limit = 8000\nreserve_tokens = 200",
+        "on_loop = 'ladder'",
+        "on_loop = 'land'\nrepeat_limit = 5",
+        "on_loop = 'stop'",
     ] {
         for landing in ["auto", "stop"] {
-            let policy = format!(
-                "[policy.default]\non_loop = \"observe\"\n{key} = {value}\nlanding = \"{landing}\"\n"
-            );
+            let policy = format!("[policy.default]\n{keys}\nlanding = \"{landing}\"\n");
             let config = file(folder.path(), "policy.toml", &policy);
             let report = audit(&[&recorded, "--policy", &config]);
             let judged = &runs(&report)[0]["what_if"];
