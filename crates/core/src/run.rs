@@ -105,8 +105,9 @@ pub(crate) enum Last {
     Unfinished,
     /// The placeholder of an empty turn.
     Empty,
-    /// An answer that would be trivial if the run went on by itself.
-    TrivialLooking,
+    /// An answer that would be trivial if the run went on by itself, behind so many turns in a row
+    /// that were empty or trivial.
+    TrivialLooking { before: u64 },
 }
 
 impl Run {
@@ -147,11 +148,14 @@ impl Run {
             self.used.turns += 1;
         }
         let class = classify(turn, self.answer_tool());
+        let before = self.empty_in_row;
         self.empty_in_row = if class == Class::Empty { self.empty_in_row + 1 } else { 0 };
         self.last = match class {
             Class::Calls => Last::Unfinished,
             Class::Empty | Class::Silent => Last::Empty,
-            Class::Final | Class::Truncated if rules::trivial::looks(turn) => Last::TrivialLooking,
+            Class::Final | Class::Truncated if rules::trivial::looks(turn) => {
+                Last::TrivialLooking { before }
+            }
             Class::Truncated | Class::Paused if turn.text.is_blank() => Last::Unfinished,
             _ => Last::Finished,
         };
@@ -167,10 +171,11 @@ impl Run {
     /// The run goes on by itself after a turn that looked finished: a machine's message followed.
     pub(crate) fn goes_on(&mut self, own: bool) -> Option<Signal> {
         self.within_turn &= own;
-        if self.last != Last::TrivialLooking || self.role == Role::Engine {
+        let Last::TrivialLooking { before } = self.last else { return None };
+        if self.role == Role::Engine {
             return None;
         }
-        self.empty_in_row += 1;
+        self.empty_in_row = before + 1;
         if let Some(because) = rules::empty::reached(self.empty_in_row, self.policy()) {
             self.phase = Phase::Stopping { because };
         }

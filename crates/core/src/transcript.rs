@@ -237,10 +237,11 @@ impl Transcript {
         let machine_made = |text: &str| is_machine_made(text) || retries(text);
         let spoken: Vec<_> = user.texts.iter().filter(|text| !machine_made(text.text)).collect();
         if spoken.is_empty() {
-            return user.media && matches!(run.last(), Last::Finished | Last::TrivialLooking);
+            return user.media
+                && matches!(run.last(), Last::Finished | Last::TrivialLooking { .. });
         }
         match run.last() {
-            Last::Finished | Last::TrivialLooking => true,
+            Last::Finished | Last::TrivialLooking { .. } => true,
             Last::Nothing | Last::Unfinished => false,
             Last::Empty => spoken.iter().any(|text| {
                 !tables::is_nudge(text.text)

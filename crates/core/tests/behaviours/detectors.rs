@@ -1,7 +1,9 @@
 //! What the classifier and the detectors say, above all where they must stay silent.
 
 use softland_core::policy::{OnLoop, Policy};
-use softland_core::{AdditionKind, Call, Class, Finished, Role, SignalKind, Stop, Text, classify};
+use softland_core::{
+    AdditionKind, Call, Class, Finished, Phase, Role, SignalKind, Stop, Text, classify,
+};
 
 use crate::support::{Done, Talk, batch, input, kinds, lines, silent};
 
@@ -36,6 +38,44 @@ fn b42_the_fold_counts_what_the_classifier_says() {
                     assert_eq!(starts, !open, "{text:?} {stop:?} {class:?}");
                 }
             }
+        }
+    }
+}
+
+/// Each is known as one only when the run goes on behind it; empty ones between them count too.
+#[test]
+fn b32_trivial_turns_in_a_row_end_the_run() {
+    let trivial = |talk: &mut Talk, text: &str| {
+        talk.transcript.model(&Finished {
+            text: Text::of(text),
+            calls: vec![],
+            cut_call: false,
+            hidden: false,
+            gives: false,
+            stop: Stop::Natural,
+            output_tokens: Some(2),
+        });
+        talk.say("<system-reminder>Go on.</system-reminder>")
+    };
+    for texts in [["ok", "ok.", "hm"], ["ok", "", "ok"]] {
+        let mut talk = Talk::new(Role::Gateway, Policy::default());
+        talk.one("grep", "{}", "a line");
+        for (n, text) in texts.into_iter().enumerate() {
+            let step = trivial(&mut talk, text);
+            assert_eq!(kinds(&step).contains(&SignalKind::Trivial), !text.is_empty(), "{text}");
+            let stops = matches!(talk.transcript.run().unwrap().phase(), Phase::Stopping { .. });
+            assert_eq!(stops, n == 2, "{texts:?} {n}");
+        }
+    }
+    // Work between them starts afresh, and an engine's words are its model's own.
+    for (role, works) in [(Role::Gateway, true), (Role::Engine, false)] {
+        let mut talk = Talk::new(role, Policy::default());
+        for n in 0..9 {
+            trivial(&mut talk, "ok");
+            if works && n % 2 == 1 {
+                talk.one("grep", input(n), "a line");
+            }
+            assert_eq!(talk.transcript.run().unwrap().phase(), &Phase::Open, "{role:?} {n}");
         }
     }
 }
