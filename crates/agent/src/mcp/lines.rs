@@ -8,6 +8,7 @@ use rmcp::service::{RxJsonRpcMessage, ServiceRole, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// The longest message, in bytes.
@@ -40,6 +41,8 @@ pub(super) struct Lines<R, W> {
     ended: CancellationToken,
     /// Whether what cannot be read is answered: a server does, a client does not.
     answers: bool,
+    /// The refusal that is being written; nothing more is read before it is.
+    refusing: Option<JoinHandle<()>>,
 }
 
 /// A line, or why there is none.
@@ -58,6 +61,7 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<
             why: Why::default(),
             ended,
             answers,
+            refusing: None,
         }
     }
 
@@ -92,20 +96,14 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<
     }
 }
 
-/// Answers what cannot be read, with the id that it has, if any.
-async fn refuse<W: AsyncWrite + Unpin>(
-    writer: &tokio::sync::Mutex<Option<W>>,
-    code: i64,
-    message: &str,
-    id: Value,
-) {
+/// The answer to what cannot be read, with the id that it has, if any.
+fn refusal(code: i64, message: &str, id: Value) -> Vec<u8> {
     let error = serde_json::json!({
         "jsonrpc": "2.0",
         "id": id,
         "error": {"code": code, "message": message},
     });
-    // Whoever does not read will be found out by the next message.
-    let _ = write(writer, format!("{error}\n").into_bytes()).await;
+    format!("{error}\n").into_bytes()
 }
 
 async fn write<W: AsyncWrite + Unpin>(
@@ -141,6 +139,10 @@ where
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<Role>> {
         loop {
+            if let Some(refusing) = self.refusing.as_mut() {
+                let _ = refusing.await;
+                self.refusing = None;
+            }
             if matches!(self.read().await, Read::End) {
                 self.ended.cancel();
                 return None;
@@ -156,18 +158,21 @@ where
             if !self.answers {
                 continue;
             }
-            let writer = &self.writer;
-            match serde_json::from_slice::<Value>(&line) {
-                Err(error) => {
-                    refuse(writer, -32700, &format!("Parse error: {error}"), Value::Null).await;
-                }
+            let refusal = match serde_json::from_slice::<Value>(&line) {
+                Err(error) => refusal(-32700, &format!("Parse error: {error}"), Value::Null),
                 Ok(value) => match value.get("id") {
-                    Some(id) => refuse(writer, -32600, "Invalid request", id.clone()).await,
+                    Some(id) => refusal(-32600, "Invalid request", id.clone()),
                     // A notification that is not known is not answered.
-                    None if value.is_object() => {}
-                    None => refuse(writer, -32600, "Invalid request", Value::Null).await,
+                    None if value.is_object() => continue,
+                    None => refusal(-32600, "Invalid request", Value::Null),
                 },
-            }
+            };
+            // This future may be dropped at any wait: what is written is written by a task.
+            let writer = Arc::clone(&self.writer);
+            self.refusing = Some(tokio::spawn(async move {
+                // Whoever does not read will be found out by the next message.
+                let _ = write(&writer, refusal).await;
+            }));
         }
     }
 

@@ -182,6 +182,10 @@ impl Served {
             tokio::select! {
                 biased;
                 ended = &mut running => {
+                    // A run may go far between two looks; its last steps are told before its end.
+                    while let Ok(step) = progress.try_recv() {
+                        tell(context, step).await;
+                    }
                     return match ended {
                         Ok(report) => crate::run::hand_back(None, name, report),
                         Err(why) => ToolOutput::error(format!("`{name}` was not run: {why}")),
