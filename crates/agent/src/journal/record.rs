@@ -197,6 +197,9 @@ pub(crate) struct Came {
     pub(crate) ended: CameTo,
     /// Whether the answer came as a stream.
     pub(crate) streamed: bool,
+    /// The provider's name for the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) request_id: Option<String>,
     /// The answer's body as far as it came.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) body: String,

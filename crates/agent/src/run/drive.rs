@@ -372,7 +372,8 @@ async fn attempt(
         taken.ended = CameTo::Refused;
         return Attempt::Failed(refused(form, response).await);
     }
-    emit.request_id = response.head.request_id.clone();
+    taken.request_id.clone_from(&response.head.request_id);
+    emit.request_id.clone_from(&response.head.request_id);
     let streamed = response.head.content_type.as_deref().is_none_or(is_event_stream);
     let mut tell_all = |out: Out| {
         for shown in out.events {

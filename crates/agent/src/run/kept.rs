@@ -27,11 +27,13 @@ pub(super) struct Taken {
     size: usize,
     pub(super) ended: CameTo,
     pub(super) streamed: bool,
+    pub(super) request_id: Option<String>,
 }
 
 impl Taken {
     pub(super) fn new(keeps: bool) -> Self {
-        Self { keeps, bytes: Vec::new(), size: 0, ended: CameTo::Unreached, streamed: false }
+        let (ended, streamed) = (CameTo::Unreached, false);
+        Self { keeps, bytes: Vec::new(), size: 0, ended, streamed, request_id: None }
     }
 
     /// Keeps what was received; false where that is too much altogether.
@@ -132,6 +134,7 @@ impl UnderWay<'_> {
     ) -> Result<Attempt, JournalError> {
         let differs = || self.journal.differs("response", self.turn);
         let body = journal::body(came).ok_or_else(differs)?;
+        self.emit.request_id.clone_from(&came.request_id);
         let mut out = Out::default();
         let taken = match (came.ended, came.streamed) {
             (CameTo::Whole | CameTo::Broken, true) => {
@@ -176,7 +179,8 @@ impl UnderWay<'_> {
                 (CameTo::Cancelled, self.meter.elapsed(), None)
             }
         };
-        let came = Came { streamed: taken.streamed, failure, again, ..self.nothing(ended, at) };
+        let Taken { streamed, request_id, .. } = taken;
+        let came = Came { streamed, request_id, failure, again, ..self.nothing(ended, at) };
         self.journal.came(came, &taken.bytes)
     }
 
@@ -196,6 +200,7 @@ impl UnderWay<'_> {
             nth: self.nth,
             ended,
             streamed: false,
+            request_id: None,
             body: String::new(),
             body_hex: String::new(),
             failure: None,

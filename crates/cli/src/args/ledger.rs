@@ -80,8 +80,7 @@ pub(super) fn runs() -> Command {
 
 pub(super) fn show() -> Command {
     let show = Command::new("show")
-        .about("Shows one run, step by step, with the reason of each decision: one that `softland run` \
-                has kept, or one of a ledger")
+        .about("Shows one run, step by step, with the reason of each decision")
         .max_term_width(100)
         .arg(Arg::new("RUN").required(true).help(
             "A kept run's id (RUN.2: its second sub-agent's) or journal; in a ledger the run's id, a \

@@ -23,7 +23,8 @@ pub(super) fn table(report: &Report, width: Option<usize>) -> String {
     text.push('\n');
     text += &runs(report, wide);
     text += &unreadable(report, width);
-    text.push_str("\nA policy that fits these runs:\n\n");
+    let head = "A policy that fits these runs:".to_owned();
+    text += &format!("\n{}\n", lines(&[head], wide, ""));
     text += &policy(report, wide);
     text
 }
@@ -167,7 +168,8 @@ fn unreadable(report: &Report, width: Option<usize>) -> String {
         return String::new();
     }
     let number = count(report.unreadable.len() as u64, "part");
-    let mut text = format!("\n{number} could not be read:\n");
+    let head = format!("{number} could not be read:");
+    let mut text = "\n".to_owned() + &lines(&[head], width.unwrap_or(WIDTH), "");
     for one in report.unreadable.iter().take(UNREADABLE) {
         let line = one.line.map(|line| format!(":{line}")).unwrap_or_default();
         text += &harmless_line(&format!("  {}{line}: {}", one.path, one.reason), width);
