@@ -6,6 +6,8 @@ use softland_wire::json::Str;
 
 /// Bytes of a result's text that are looked at for exit codes, at each end.
 const EDGE: usize = 400;
+/// Bytes of a result's text at each end in which clients write lines of their own.
+const LINES_EDGE: usize = 128;
 /// Bytes at the beginning of a result that hold a client's marker for what it has cleared.
 const MARKER: usize = 160;
 
@@ -76,11 +78,13 @@ impl ResultRead {
 /// write those before and after what a tool printed.
 fn text_digest(text: Str<'_>) -> Digest {
     let raw = text.raw();
-    let head = raw.get(..raw.floor_char_boundary(EDGE)).unwrap_or(raw);
-    let tail = raw.get(raw.ceil_char_boundary(raw.len().saturating_sub(EDGE))..).unwrap_or(raw);
-    let may = tables::may_hold_volatile_line;
-    let read = || identity::of_lines(&text.unescape(), EDGE, &tables::is_volatile_line);
-    let without = (may(head) || may(tail)).then(read).flatten();
+    // In one piece where its ends meet.
+    let head =
+        if raw.len() <= 2 * LINES_EDGE { raw.len() } else { raw.floor_char_boundary(LINES_EDGE) };
+    let tail = raw.ceil_char_boundary(raw.len().saturating_sub(LINES_EDGE)).max(head);
+    let may = |part: Option<&str>| part.is_some_and(tables::may_hold_volatile_line);
+    let read = || identity::of_lines(&text.unescape(), LINES_EDGE, &tables::is_volatile_line);
+    let without = (may(raw.get(..head)) || may(raw.get(tail..))).then(read).flatten();
     without.unwrap_or_else(|| Digest::of(raw.as_bytes()))
 }
 

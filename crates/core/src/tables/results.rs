@@ -134,30 +134,99 @@ pub fn is_volatile_line(line: &str) -> bool {
     starts_with_any(VOLATILE_LINES, line.trim_start())
 }
 
-/// Whether a line of this text, escaped or not, may be such a line: by how it begins. Spares most
+/// Whether a line of this text, escaped or not, may be such a line: by its first letters. Spares most
 /// results the closer look.
 #[must_use]
 pub fn may_hold_volatile_line(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let begins = |at: usize| bytes.get(at..at + 3).is_some_and(opens_volatile);
-    let trimmed = bytes.len() - text.trim_start().len();
-    begins(trimmed)
-        || bytes.iter().enumerate().any(|(at, byte)| match byte {
-            // A line may be indented, and white space may be written as an escape.
-            b'\n' => begins(at + 1) || matches!(bytes.get(at + 1), Some(b' ' | b'\t')),
-            b'\\' => match bytes.get(at + 1..at + 3) {
-                Some([b'n', next]) => begins(at + 2) || matches!(next, b' ' | b'\\' | b'\t'),
-                Some([b'u', _]) => true,
-                _ => false,
-            },
-            _ => false,
-        })
+    let mut rest = text.as_bytes();
+    loop {
+        rest = without_space(rest);
+        if opens_volatile(rest) {
+            return true;
+        }
+        match next_line(rest) {
+            Some(line) => rest = line,
+            None => return false,
+        }
+    }
 }
 
-fn opens_volatile(start: &[u8]) -> bool {
-    VOLATILE_LINES.iter().any(|row| {
-        row.word.as_bytes().get(..3).is_some_and(|word| word.eq_ignore_ascii_case(start))
-    })
+/// White space may be written as an escape.
+fn without_space(mut text: &[u8]) -> &[u8] {
+    loop {
+        text = match text {
+            [b' ' | b'\t' | b'\n' | b'\r', rest @ ..]
+            | [b'\\', b'n' | b't' | b'r', rest @ ..]
+            | [b'\\', b'u', b'0', b'0', b'0' | b'2', _, rest @ ..] => rest,
+            _ => return text,
+        }
+    }
+}
+
+fn next_line(mut text: &[u8]) -> Option<&[u8]> {
+    loop {
+        text = match from_mark(text)? {
+            [b'\n', rest @ ..]
+            | [b'\\', b'n', rest @ ..]
+            | [b'\\', b'u', b'0', b'0', b'0', b'a' | b'A', rest @ ..] => return Some(rest),
+            [_, _, rest @ ..] => rest,
+            _ => return None,
+        }
+    }
+}
+
+/// The text from its first line end or escape on. Most pieces hold none, which is found out without a
+/// branch.
+fn from_mark(mut text: &[u8]) -> Option<&[u8]> {
+    let is_mark = |byte: &u8| (*byte == b'\n') | (*byte == b'\\');
+    while let Some((piece, rest)) = text.split_first_chunk::<16>() {
+        if piece.iter().fold(false, |found, byte| found | is_mark(byte)) {
+            break;
+        }
+        text = rest;
+    }
+    text.get(text.iter().position(is_mark)?..)
+}
+
+fn opens_volatile(line: &[u8]) -> bool {
+    let Some(start) = line.first_chunk::<4>() else { return false };
+    // Few letters open one of them.
+    if VOLATILE_LETTERS >> (start[0] & 31) & 1 == 0 {
+        return false;
+    }
+    let start = u32::from_le_bytes(start.map(|byte| byte.to_ascii_lowercase()));
+    VOLATILE_STARTS.iter().fold(false, |found, word| found | (*word == start))
+}
+
+/// The first four letters of [`VOLATILE_LINES`], in lower case: each as it is, and with a tab as the
+/// beginning of an escape.
+static VOLATILE_STARTS: [u32; 2 * VOLATILE_LINES.len()] = {
+    let mut starts = [0; 2 * VOLATILE_LINES.len()];
+    let mut row = 0;
+    while row < VOLATILE_LINES.len() {
+        let word = VOLATILE_LINES[row].word.as_bytes();
+        let [a, b, c] = [word[0], word[1], word[2]];
+        let escaped = if word[3] == b'\t' { b'\\' } else { word[3] };
+        starts[2 * row] = lower([a, b, c, word[3]]);
+        starts[2 * row + 1] = lower([a, b, c, escaped]);
+        row += 1;
+    }
+    starts
+};
+
+/// The letters that they begin with, a bit each: `a` and `A` are the second.
+static VOLATILE_LETTERS: u32 = {
+    let (mut letters, mut row) = (0, 0);
+    while row < VOLATILE_LINES.len() {
+        letters |= 1 << (VOLATILE_LINES[row].word.as_bytes()[0] & 31);
+        row += 1;
+    }
+    letters
+};
+
+const fn lower(mut word: [u8; 4]) -> u32 {
+    word.make_ascii_lowercase();
+    u32::from_le_bytes(word)
 }
 
 /// Whether a client has replaced this result by a constant marker: it has no identity.
