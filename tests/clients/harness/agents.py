@@ -42,6 +42,8 @@ class Client:
     parallel: bool = True
     # `softland wrap` can tell it where the gateway is.
     wraps: bool = False
+    # It takes MCP servers from a file.
+    takes_servers: bool = False
     # Variables that keep it from calling home.
     quiet: dict = field(default_factory=dict)
 
@@ -121,6 +123,7 @@ CLIENTS = [
         own=programs.ClaudeCode,
         quiet=programs.ClaudeCode.QUIET,
         wraps=True,
+        takes_servers=True,
     ),
     _python(
         "claude-agent-sdk",
@@ -227,16 +230,18 @@ class Ended:
     stderr: str
 
 
-def run(client, packages, folder, url, wrapped=None):
+def run(client, packages, folder, url, wrapped=None, servers=None):
     """Runs a client in an empty folder against a server at `url`, to its end. With `wrapped` it is
     told nothing of the server: those arguments and `--` stand before its command, `url` in the
-    variables that they read."""
+    variables that they read. `servers` is a file of MCP servers that it is given."""
     home, place = folder / "home", folder / "place"
     home.mkdir()
     place.mkdir()
     if client.own:
         client.own.prepare(place)
     command = client.command(packages, None if wrapped else url)
+    if servers:
+        command += client.own.with_servers(servers)
     environment = client.environment(packages, home, None if wrapped else url)
     if wrapped:
         command = [*wrapped, "--", *command]

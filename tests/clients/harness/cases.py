@@ -4,7 +4,7 @@ is one thing that is checked of it and one line of the output."""
 from collections import Counter
 from dataclasses import dataclass
 
-from . import messages, scenarios, tap
+from . import messages, scenarios, specialists, tap
 
 # What may differ between the two sides of a gateway that has nothing to do (contract of `serve`).
 OUR_HEADERS = "x-softland-"
@@ -47,6 +47,8 @@ class Run:
     edits: bool = False
     # Started by `softland wrap`.
     wrapped: bool = False
+    # The limit of calls of a specialist that it is given as a tool.
+    specialist_limit: int = 0
 
     def suits(self, client):
         return (
@@ -54,6 +56,7 @@ class Run:
             and not (self.texts_only and client.structured)
             and not (self.parallel and not client.parallel)
             and not (self.wrapped and not client.wraps)
+            and not (self.specialist_limit and not client.takes_servers)
         )
 
 
@@ -77,6 +80,7 @@ COLUMNS = {
     "repaired": "empty turn repaired",
     "undisturbed": "byte for byte",
     "wrap": "under wrap",
+    "specialist": "asks a specialist",
 }
 
 
@@ -253,6 +257,35 @@ def _told(seen, *wanted):
     return [f"stderr does not say {one!r}" for one in wanted if one not in seen.ended.stderr]
 
 
+def asks_a_specialist(seen):
+    """It told its model of the tool, called it, and gave the answer back."""
+    wrong, result = _asked_specialist(seen)
+    if "[landed" in result:
+        wrong.append(f"the specialist was landed: {result!r}")
+    return wrong
+
+
+def asks_a_landed_specialist(seen):
+    """The same, and the answer says that it was landed."""
+    wrong, result = _asked_specialist(seen)
+    if not result.endswith("[landed: tool_calls 2 of 2]"):
+        wrong.append(f"the result does not say that the specialist was landed: {result!r}")
+    return wrong
+
+
+def _asked_specialist(seen):
+    wrong, turns = [], messages.turns(seen.back)
+    # In the field for tools, or by name among those that the client has the model search for.
+    if specialists.TOOL.encode() not in turns[0].body:
+        wrong.append("the client does not tell its model of the tool")
+    if len(turns) != 2:
+        wrong.append(f"{len(turns)} requests upstream in place of 2")
+    result = messages.last_result(turns[-1])
+    if specialists.FOUND not in result:
+        wrong.append(f"the result has not the specialist's answer: {result!r}")
+    return wrong, result
+
+
 def edits_a_file(seen):
     """Its edits are the model's text: nothing that softland would count, add to or repair."""
     lines = [messages.has_lines_of_ours(exchange) for exchange in messages.asks(seen.back)]
@@ -299,6 +332,11 @@ def _batch(writer):
 
 def _silent(writer):
     return writer.step(1).nothing().answer(scenarios.AFTER_NUDGE, when="nudged")
+
+
+def _consulting(writer):
+    writer.consult(specialists.TOOL, {"prompt": specialists.QUESTION})
+    return writer.answer(scenarios.ANSWER)
 
 
 def _nothing(writer):
@@ -385,6 +423,24 @@ RUNS = [
         scenarios.LANDED,
         [Case("is landed under `softland wrap`", "wrap", is_landed_under_wrap)],
         wrapped=True,
+    ),
+    Run(
+        "specialist",
+        {"tool_calls_limit": 100},
+        _consulting,
+        [],
+        scenarios.ANSWER,
+        [Case("asks a specialist of `softland mcp`", "specialist", asks_a_specialist)],
+        specialist_limit=30,
+    ),
+    Run(
+        "specialist-landed",
+        {"tool_calls_limit": 100},
+        _consulting,
+        [],
+        scenarios.ANSWER,
+        [Case("asks one that is landed", "specialist", asks_a_landed_specialist)],
+        specialist_limit=2,
     ),
     Run(
         "edits",

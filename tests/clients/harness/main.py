@@ -9,7 +9,7 @@ import time
 import traceback
 from pathlib import Path
 
-from . import agents, cases, install, scenarios, servers, space, table, tap
+from . import agents, cases, install, scenarios, servers, space, specialists, table, tap
 
 ROOT = Path(__file__).resolve().parents[3]
 RUN = Path(__file__).resolve().parent.parent / "run"
@@ -166,7 +166,9 @@ def play(options, binary, client, packages, run, folder):
         else:
             with servers.serve(binary, folder, back.url, run.policy) as gateway:
                 front = tap.Tap(gateway.port)
-                ended = agents.run(client, packages, folder, front.url)
+                limit = run.specialist_limit
+                given = specialists.prepare(binary, folder, limit) if limit else None
+                ended = agents.run(client, packages, folder, front.url, servers=given)
                 front.stop()
         back.stop()
     record(folder / "front.ndjson", front)

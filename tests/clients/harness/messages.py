@@ -42,6 +42,11 @@ def countdown(exchange):
     return [int(line.group(1)) for line in found if line]
 
 
+def last_result(exchange):
+    """The text of the last tool result of a request."""
+    return (protocols.of(exchange).results(request(exchange)) or [""])[-1]
+
+
 def asked_to_land(exchange):
     """`(used, limit)` where a request says that the limit is reached."""
     said = protocols.of(exchange).conversation(request(exchange))

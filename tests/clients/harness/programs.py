@@ -5,6 +5,8 @@ keep it from calling home: the namespace would not let it, and it would wait for
 import json
 import sys
 
+from . import specialists
+
 
 def base_urls(url):
     """The variables by which most programs find a server."""
@@ -38,6 +40,12 @@ class ClaudeCode(Program):
         wrapper = packages / "node_modules" / "@anthropic-ai" / "claude-code" / "cli-wrapper.cjs"
         options = ["--allowedTools", "Bash", "--output-format", "json"]
         return ["node", str(wrapper), "-p", prompt, *options]
+
+    @staticmethod
+    def with_servers(file):
+        """Its own are left out; what the file's servers offer may be called."""
+        allowed = ["--allowedTools", f"mcp__{specialists.SERVER}"]
+        return [*allowed, "--strict-mcp-config", "--mcp-config", str(file)]
 
     @staticmethod
     def answer(stdout):

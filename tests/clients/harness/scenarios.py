@@ -36,6 +36,13 @@ class Writer:
             self._lines += ["[[turn.call]]", *self._call(number)]
         return self
 
+    def consult(self, tool, arguments):
+        """A turn that calls another tool than the client's own."""
+        self._turn(None)
+        self._thinking("Somebody else may know that.")
+        self._lines += ["[[turn.call]]", f'tool = "{tool}"', f"input = {_table(arguments)}"]
+        return self
+
     def edit(self, more=""):
         """A turn that adds a line in the form of an edit; the first of every run is this."""
         self._turn(None)
