@@ -249,7 +249,7 @@ async function overHttp() {
   checkResult(`${name}: it is of use after it`, late.results[1], true, /^Echo: hello$/);
 
   const before = server.said.out.length;
-  const killed = await begin({ ...at, timeout: 10_000 }, [FOREVER, TOOLS[0]]);
+  const killed = await begin({ ...at, timeout: 60_000 }, [FOREVER, TOOLS[0]]);
   await until('the call is under way', () =>
     (server.said.out.slice(before).match(/POST/g) ?? []).length >= 4);
   // That was the call's arrival; the stream of its answer opens at once.

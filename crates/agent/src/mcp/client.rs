@@ -14,6 +14,7 @@ use rmcp::service::{
     ClientInitializeError, NotificationContext, Peer, RoleClient, RunningService, ServiceError,
 };
 use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::{ClientHandler, serve_client};
 use softland_session::core::policy::{LoopKey, LoopKind, Policy};
@@ -35,6 +36,8 @@ const CALL_TIME: Duration = Duration::from_secs(120);
 /// Tools that one server may have, and pages in which it may name them.
 const MOST_TOOLS: usize = 1000;
 const MOST_PAGES: usize = 100;
+/// Times that a broken stream of a server's is asked to go on, after 1, 2 and 4 seconds.
+const RECONNECTIONS: usize = 3;
 
 /// How long a connection's end is waited for.
 const END_TIME: Duration = Duration::from_secs(3);
@@ -365,10 +368,14 @@ fn over_http(
         value.set_sensitive(true);
         sent.insert(HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?, value);
     }
-    let config = StreamableHttpClientTransportConfig::with_uri(url)
+    // A server that has died is not waited for until the call's time is over.
+    let mut again = ExponentialBackoff::default();
+    again.max_times = Some(RECONNECTIONS);
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url)
         .custom_headers(sent)
         .max_sse_event_size(MAX_MESSAGE)
         .max_json_response_size(MAX_MESSAGE);
+    config.retry_config = Arc::new(again);
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
