@@ -242,7 +242,7 @@ fn b49_off_passes_all_and_on_passes_up_to_the_last_block() {
 
 #[test]
 fn b50_without_a_block_all_passes_byte_for_byte() {
-    for text in ["Just an answer <", "ends in <use", "a <b>c</b> <use_tool"] {
+    for text in ["Just an answer <", "ends in <use", "a <b>c</b> <use_tool", "so:\n```rust"] {
         for api in APIS {
             for shape in shapes() {
                 let came = streamed(api, &shape, &[text], Ends::Natural, 7);

@@ -174,7 +174,17 @@ fn b49_off_passes_bytes_and_on_passes_up_to_the_last_block() {
 
 #[test]
 fn b50_without_a_block_all_passes_to_the_last_byte() {
-    for text in ["No call.", "a <", "a <use", "a <use_tool", "a </use_tool>", "<use_tool x", "\n"] {
+    for text in [
+        "No call.",
+        "a <",
+        "a <use",
+        "a <use_tool",
+        "a </use_tool>",
+        "<use_tool x",
+        "\n",
+        "~~~",
+        "so:\n```rust",
+    ] {
         assert_eq!(sent(&on(), text), text);
         assert_eq!(run(&on(), text.split_inclusive(|_: char| true)).1, Summary::default());
     }
