@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -304,6 +305,34 @@ fn runs_would_end_where_the_engine_ends_them() {
             assert_eq!(judged["ended_at_turn"], ended["turns"], "{policy}{ended}");
         }
     }
+}
+
+/// Under a limit of money, too, where what a request can cost is reserved before it is sent. One
+/// step of these limits is less than what a turn costs.
+#[test]
+fn runs_would_end_where_the_engine_ends_them_under_a_limit_of_money() {
+    let folder = TempDir::new().unwrap();
+    let free = ["--on-loop", "observe", "--tool-calls-limit", "25", "--countdown", "off"];
+    let recorded = engine(&free, &folder, "free.ndjson");
+    let mut at = BTreeSet::new();
+    for key in ["cost_limit_usd", "session_cost_limit_usd"] {
+        for limit in (8..=40).step_by(2).map(|thousandth| f64::from(thousandth) / 1000.0) {
+            for landing in ["auto", "stop"] {
+                let policy = format!(
+                    "[policy.default]\non_loop = 'observe'\n{key} = {limit}\n\
+                     reserve_tokens = 200\nlanding = \"{landing}\"\n"
+                );
+                let config = file(folder.path(), "policy.toml", &policy);
+                let report = audit(&[&recorded, "--policy", &config]);
+                let judged = &runs(&report)[0]["what_if"];
+                let ended = engine_end(&["--config", &config, "--policy", "default"], &folder);
+                assert_eq!(judged["reason"], ended["reason"], "{policy}{judged}{ended}");
+                assert_eq!(judged["ended_at_turn"], ended["turns"], "{policy}{judged}{ended}");
+                at.insert(ended["turns"].as_u64());
+            }
+        }
+    }
+    assert!(at.len() > 8, "they end in many turns: {at:?}");
 }
 
 /// Records the events of a run of the looping model.

@@ -74,7 +74,7 @@ impl Draft {
             stop: self.stop.unwrap_or(Stop::Unknown),
             output_tokens: None,
         };
-        let usage = Usage { tokens, estimated, recorded };
+        let usage = Usage { tokens, estimated, recorded, chars: self.chars };
         let (cost, time, line, row) = (self.cost, self.time, self.line, self.row);
         let model = self.model.as_deref();
         out.turn(talk, &Turn { finished, model, usage, cost, time, line, row });

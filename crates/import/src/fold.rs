@@ -20,7 +20,7 @@ use crate::report::RunReport;
 use crate::step::{Begin, Row, Sink, Talk, Turn, UserStep};
 use current::Current;
 use judge::Judge;
-use money::{Prices, with_price};
+use money::{Input, Prices, with_price};
 
 /// What stands for a message that a program wrote and that says nothing to us.
 const MACHINE: &str = "<system-reminder></system-reminder>";
@@ -111,8 +111,8 @@ struct Conversation<'s> {
     spoke: bool,
     /// Money of all runs so far.
     spent: NanoUsd,
-    /// Tokens of the turn before, in and out.
-    before: u64,
+    /// What the next request's input comes to.
+    input: Input,
 }
 
 impl<'s> Conversation<'s> {
@@ -143,7 +143,7 @@ impl<'s> Conversation<'s> {
             runs: 0,
             spoke: false,
             spent: NanoUsd::ZERO,
-            before: 0,
+            input: Input::default(),
         }
     }
 
@@ -179,6 +179,7 @@ impl<'s> Conversation<'s> {
         let Some(run) = &mut self.run else { return };
         run.clock.tick(time);
         run.results(user);
+        self.input.user(user);
         let next = run.turns() + 1;
         for signal in step.signals {
             let silent = run.seen.signal(signal, &self.limits);
@@ -213,15 +214,15 @@ impl<'s> Conversation<'s> {
             self.judge.stop(number, reason);
         }
         self.spent += cost.unwrap_or(NanoUsd::ZERO);
-        let tokens = turn.usage.tokens;
-        self.before = tokens.input_total().saturating_add(tokens.output);
+        self.input.turn(turn);
     }
 
     /// What holds when the request of this turn is sent.
     fn facts(&mut self, turn: &Turn<'_>, cost: Option<NanoUsd>) -> Facts {
         let Some(run) = &self.run else { return Facts::default() };
         let recorded = turn.usage.tokens.input_total();
-        let next_input = if recorded > 0 { recorded } else { self.before };
+        let most = self.input.most(recorded);
+        let next_input = if recorded > 0 { recorded } else { most };
         let (tokens, spent) = run.used();
         let facts = Facts {
             tokens,
@@ -231,8 +232,8 @@ impl<'s> Conversation<'s> {
             next_input,
             ..Facts::default()
         };
-        let price = self.prices.dearest(turn.model, &self.settings.prices, next_input);
-        with_price(facts, price, cost)
+        let price = self.prices.dearest(turn.model, &self.settings.prices, most);
+        with_price(facts, most, price, cost)
     }
 
     /// Ends the run that is open.

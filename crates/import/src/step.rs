@@ -82,6 +82,8 @@ pub struct Usage {
     pub estimated: u64,
     /// Whether any was recorded.
     pub recorded: bool,
+    /// Characters of what the model wrote: text, thinking, arguments of calls.
+    pub chars: u64,
 }
 
 /// What a row of an activity CSV says of a turn.

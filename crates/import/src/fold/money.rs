@@ -2,7 +2,7 @@
 //! then the table.
 
 use softland_session::core::models::{self, Model, Price};
-use softland_session::core::{Facts, Millis, NanoUsd};
+use softland_session::core::{Facts, Millis, NanoUsd, User};
 use softland_session::wire::Tokens;
 
 use crate::step::Turn;
@@ -58,15 +58,72 @@ impl Prices {
     fn of(&mut self, model: Option<&str>, given: &[(String, Price)]) -> Option<Found> {
         let model = model?;
         if self.model.as_deref() != Some(model) {
-            let bare = model.split_once('/').map_or(model, |(_, name)| name);
+            let posed = posed(model);
+            let bare = posed.split_once('/').map_or(posed, |(_, name)| name);
             let own = given.iter().find(|(name, _)| name == model || name == bare);
             self.found = match own {
                 Some((_, price)) => Some(Found::Given(*price)),
-                None => models::find(None, model).map(Found::Table),
+                None => models::find(None, posed).map(Found::Table),
             };
             self.model = Some(model.to_owned());
         }
         self.found
+    }
+}
+
+/// The model that a simulated one poses as (`docs/scenarios.md`).
+fn posed(model: &str) -> &str {
+    match model.strip_prefix("sim/") {
+        Some(name) => name.split_once('@').map_or("claude-sonnet-5-5", |(_, posed)| posed),
+        None => model,
+    }
+}
+
+/// What the next request's input can be billed for at most, counted as a loop of softland's own
+/// counts it (`run/facts.rs` of the agent): the tokens of the newest response's context, and one
+/// for each byte that the request has more than the one before.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Input {
+    /// Tokens in and out of the newest turn; 0 where none are recorded.
+    known: u64,
+    /// Bytes since that turn's request.
+    new: u64,
+}
+
+impl Input {
+    /// JSON around a message, a call (its name apart), and a result (its call's id apart).
+    const MESSAGE: u64 = 36;
+    const CALL: u64 = 70;
+    const RESULT: u64 = 48;
+    /// Bytes that a token mostly has.
+    const BYTES: u64 = 4;
+
+    /// Takes a user's message.
+    pub(crate) fn user(&mut self, user: &User<'_>) {
+        let results = user.results.iter().map(|r| Self::RESULT + r.id.len() as u64 + r.chars);
+        let texts = user.texts.iter().map(|text| text.text.len() as u64);
+        self.new = results.chain(texts).fold(self.new + Self::MESSAGE, u64::saturating_add);
+    }
+
+    /// Takes a turn.
+    pub(crate) fn turn(&mut self, turn: &Turn<'_>) {
+        let tokens = turn.usage.tokens;
+        let calls = turn.finished.calls.iter();
+        let calls = calls.map(|call| Self::CALL + (call.name.len() + call.id.len()) as u64);
+        self.known = tokens.input_total().saturating_add(tokens.output);
+        self.new = calls.fold(turn.usage.chars + Self::MESSAGE, u64::saturating_add);
+    }
+
+    /// The most tokens of a request that is recorded to have come to `recorded`. Nothing is known
+    /// of the first, nor of one behind a compaction: it has as many bytes as so many tokens
+    /// mostly have.
+    pub(crate) fn most(&self, recorded: u64) -> u64 {
+        let whole = recorded.saturating_mul(Self::BYTES);
+        match (self.known, recorded) {
+            (0, _) => whole,
+            (known, 0) => known.saturating_add(self.new),
+            (known, _) => known.saturating_add(self.new).min(whole).max(recorded),
+        }
     }
 }
 
@@ -91,16 +148,21 @@ impl Clock {
     }
 }
 
-/// What the next request with so much input would be billed at most. Where no price is known, it is
-/// what the request is recorded to have cost.
-pub(crate) fn with_price(facts: Facts, price: Option<Price>, cost: Option<NanoUsd>) -> Facts {
+/// What the next request, with so much input at most, would be billed at most. Where no price is
+/// known, it is what the request is recorded to have cost.
+pub(crate) fn with_price(
+    facts: Facts,
+    most: u64,
+    price: Option<Price>,
+    cost: Option<NanoUsd>,
+) -> Facts {
     let Some(price) = price else {
         let cost = cost.unwrap_or_default();
         return Facts { next_input_cost: cost, reserve_input_cost: cost, ..facts };
     };
     Facts {
-        next_input_cost: NanoUsd::of_tokens(facts.next_input, price.dearest_input(false)),
-        reserve_input_cost: NanoUsd::of_tokens(facts.next_input, price.input),
+        next_input_cost: NanoUsd::of_tokens(most, price.dearest_input(false)),
+        reserve_input_cost: NanoUsd::of_tokens(most, price.input),
         output_pico: price.output,
         ..facts
     }

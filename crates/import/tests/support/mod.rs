@@ -133,7 +133,7 @@ impl<'s> Script<'s> {
         let turn = Turn {
             finished: finished("", Vec::new(), Stop::Unknown),
             model: Some("z-ai/glm-4.6"),
-            usage: Usage { tokens, estimated: 0, recorded: true },
+            usage: Usage { tokens, estimated: 0, recorded: true, chars: 0 },
             cost: Some(NanoUsd(cost)),
             time: Some(self.time),
             line: None,
@@ -171,10 +171,11 @@ impl<'s> Script<'s> {
     }
 
     fn turn(&mut self, text: &str, calls: Vec<Call<'_>>, stop: Stop) {
+        let chars = (text.len() + calls.iter().map(|call| call.input.len()).sum::<usize>()) as u64;
         let turn = Turn {
             finished: finished(text, calls, stop),
             model: self.model,
-            usage: Usage { tokens: self.tokens, estimated: 0, recorded: true },
+            usage: Usage { tokens: self.tokens, estimated: 0, recorded: true, chars },
             cost: self.cost,
             time: Some(self.time),
             line: None,
