@@ -198,6 +198,29 @@ fn the_table_says_what_is_worst_and_suggests_a_config_that_is_taken() {
 }
 
 #[test]
+fn runs_that_hand_their_work_in_are_good_ones() {
+    let folder = TempDir::new().unwrap();
+    let call = |command: &str| json!({"role": "assistant", "content": format!("Now:\n\n```bash\n{command}\n```")});
+    let user = |content: &str| json!({"role": "user", "content": content});
+    for n in 0..20 {
+        let messages = [
+            json!({"role": "system", "content": "s"}),
+            user("fix it"),
+            call(&format!("sed -i s/a/b/ {n}.py")),
+            user("<returncode>0</returncode>"),
+            call("echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && git diff --cached"),
+            user("diff --git"),
+        ];
+        let run = json!({"instance_id": n.to_string(), "info": {"exit_status": "Submitted"},
+            "trajectory_format": "mini-swe-agent-1", "messages": messages});
+        file(folder.path(), &format!("{n}.traj.json"), &run.to_string());
+    }
+    let report = audit(&[&folder.path().display().to_string()]);
+    assert_eq!(report["sources"][0]["kind"], json!("mini-swe"), "{report}");
+    assert!(report["suggested_policy"]["tool_calls_limit"].as_u64() >= Some(3), "{report}");
+}
+
+#[test]
 fn the_page_is_one_file_that_fetches_and_obeys_nothing() {
     let folder = TempDir::new().unwrap();
     let nasty = "<script>alert(1)</script>\u{202e}&quot;' onload=x";

@@ -26,6 +26,8 @@ pub(crate) struct Draft {
     pub(crate) time: Option<u64>,
     pub(crate) line: Option<u64>,
     pub(crate) row: Option<Row>,
+    /// A call of it hands the answer in.
+    pub(crate) submits: bool,
 }
 
 /// A call, kept until its turn is over.
@@ -76,8 +78,8 @@ impl Draft {
         };
         let usage = Usage { tokens, estimated, recorded, chars: self.chars };
         let (cost, time, line, row) = (self.cost, self.time, self.line, self.row);
-        let model = self.model.as_deref();
-        out.turn(talk, &Turn { finished, model, usage, cost, time, line, row });
+        let (model, submits) = (self.model.as_deref(), self.submits);
+        out.turn(talk, &Turn { finished, model, usage, submits, cost, time, line, row });
     }
 }
 

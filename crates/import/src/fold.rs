@@ -20,6 +20,7 @@ use crate::report::RunReport;
 use crate::step::{Begin, Row, Sink, Talk, Turn, UserStep};
 use current::Current;
 use judge::Judge;
+use listed::Seen;
 use money::{Input, Prices, with_price};
 
 /// What stands for a message that a program wrote and that says nothing to us.
@@ -107,6 +108,8 @@ struct Conversation<'s> {
     prices: Prices,
     run: Option<Current>,
     runs: u64,
+    /// What the run before leaves to the detectors.
+    seen: Seen,
     /// The step before was the model's.
     spoke: bool,
     /// Money of all runs so far.
@@ -141,6 +144,7 @@ impl<'s> Conversation<'s> {
             prices: Prices::default(),
             run: None,
             runs: 0,
+            seen: Seen::default(),
             spoke: false,
             spent: NanoUsd::ZERO,
             input: Input::default(),
@@ -174,7 +178,8 @@ impl<'s> Conversation<'s> {
             self.finish(done);
             self.runs += 1;
             let first = if self.runs == 1 { self.line.or(line) } else { line };
-            self.run = Some(Current::new(first, self.settings.steps));
+            self.run =
+                Some(Current::new(first, self.settings.steps, std::mem::take(&mut self.seen)));
         }
         let Some(run) = &mut self.run else { return };
         run.clock.tick(time);
@@ -240,6 +245,7 @@ impl<'s> Conversation<'s> {
     fn finish(&mut self, done: &mut Vec<RunReport>) {
         let Some(run) = self.run.take() else { return };
         let verdict = self.judge.finish(run.turns());
+        self.seen = run.seen.next();
         if run.turns() == 0 {
             // A question that nobody answered is no run.
             self.runs -= 1;

@@ -11,6 +11,10 @@ use crate::messages::command;
 use crate::out::{Out, Said};
 use crate::step::{Begin, Talk};
 
+/// What the command that ends a run prints (mini-swe-agent's `agents/default.py`, now and before
+/// version 2).
+const SUBMITS: &[&str] = &["COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "MINI_SWE_AGENT_FINAL_OUTPUT"];
+
 pub(crate) fn read(input: &mut Input<'_>, out: &mut Out<'_>) {
     while input.peek().is_some() {
         if let Err(broken) = document(input, out) {
@@ -123,6 +127,8 @@ impl Reader {
                 self.waiting = Some(id);
             }
         }
+        draft.submits =
+            draft.calls.iter().any(|call| SUBMITS.iter().any(|s| call.input.contains(s)));
         draft.give(out, self.talk);
         Ok(())
     }

@@ -62,6 +62,8 @@ pub struct Turn<'a> {
     pub model: Option<&'a str>,
     /// Tokens.
     pub usage: Usage,
+    /// Whether a call of it hands in what was asked for: where that ends a run, it is the answer.
+    pub submits: bool,
     /// What it cost, where that is recorded. Goes before any price table.
     pub cost: Option<NanoUsd>,
     /// Milliseconds since 1970.

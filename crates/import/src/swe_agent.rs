@@ -76,6 +76,7 @@ fn step(out: &mut Out<'_>, talk: Talk, fields: &Fields<'_>, count: u64, line: u6
     if called {
         draft.calls.push(command(id.clone(), "bash", action.trim_end_matches('\n')));
     }
+    draft.submits = action.split_whitespace().next() == Some("submit");
     draft.give(out, talk);
     let observed = fields.text("observation");
     if !called || observed.is_none() {

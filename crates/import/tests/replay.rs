@@ -204,6 +204,40 @@ fn the_same_words_again_without_a_call_are_a_repeat_of_the_run() {
 }
 
 #[test]
+fn the_same_words_to_every_question_are_a_repeat_from_the_third_on() {
+    let settings = settings(&[]);
+    let same = "I am not able to look into that.";
+    let ask = |script: Script<'static>, n: u64| script.says(&format!("question {n}"));
+    let leaked: &'static Settings = Box::leak(Box::new(settings));
+    let script = (0..4).fold(Script::new(leaked), |s, n| ask(s, n).text(same));
+    let runs = script.runs();
+    assert!(runs[..2].iter().all(|run| run.signals.is_empty()), "{runs:?}");
+    for run in &runs[2..] {
+        let listed = one(run, SignalKind::Repeat);
+        assert_eq!((listed.from_turn, listed.turns, run.beside.wasted_turns), (1, 1, 1));
+        assert!(!is_good(run));
+    }
+    // Work between two of them, or another answer, begins anew.
+    let script = (0..6).fold(Script::new(leaked), |s, n| {
+        let s = ask(s, n);
+        let s = if n == 2 { s.round("run_it", "{}", "result") } else { s };
+        s.text(if n == 4 { "That has changed." } else { same })
+    });
+    assert!(script.runs().iter().all(|run| run.signals.is_empty()));
+}
+
+#[test]
+fn a_run_that_hands_its_answer_in_is_good() {
+    let settings = settings(&[]);
+    let script = rounds_of(Script::new(&settings).says("go"), 1..=3);
+    let left = script.round("bash", "{\"command\":\"ls\"}", "a.md");
+    assert!(!is_good(&left.run()), "it was left in the middle");
+    let script = rounds_of(Script::new(&settings).says("go"), 1..=3).submits();
+    let run = script.round("bash", "{\"command\":\"submit\"}", "the diff").run();
+    assert!(is_good(&run) && run.tool_calls == 4, "{run:?}");
+}
+
+#[test]
 fn a_turn_cut_four_times_is_listed() {
     let settings = settings(&[]);
     let script = Script::new(&settings).says("go");

@@ -45,9 +45,9 @@ struct Spent {
 }
 
 impl Current {
-    pub(crate) fn new(line: Option<u64>, steps: bool) -> Self {
+    pub(crate) fn new(line: Option<u64>, steps: bool, seen: Seen) -> Self {
         Self {
-            seen: Seen::default(),
+            seen,
             clock: Clock::default(),
             line,
             spent: Vec::new(),
@@ -94,7 +94,8 @@ impl Current {
         self.usage.add(&usage);
         let own = turn.finished.calls.iter().filter(|call| !call.server);
         self.tool_calls += own.count() as u64;
-        self.answered = turn.row.is_none() && matches!(class, Class::Final | Class::Answer);
+        self.answered =
+            turn.row.is_none() && (turn.submits || matches!(class, Class::Final | Class::Answer));
         self.rows |= turn.row.is_some();
         let tokens = usage.recorded();
         self.cost += cost.unwrap_or(NanoUsd::ZERO);

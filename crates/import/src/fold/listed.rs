@@ -24,6 +24,8 @@ pub(crate) struct Seen {
     truncated: Vec<u64>,
     /// The same text without calls, again and again.
     said: Option<(Digest, Vec<u64>)>,
+    /// The text that the runs before ended in, and how often in a row.
+    said_before: Option<(Digest, u64)>,
     /// Rows of one prompt that were answered trivially.
     stale: Option<(u64, Vec<u64>)>,
 }
@@ -59,6 +61,16 @@ impl Listing {
 }
 
 impl Seen {
+    /// For the run behind this one in its conversation: a text said again to every question is the
+    /// same text again.
+    pub(crate) fn next(&self) -> Self {
+        let said = self.said.as_ref().map(|(text, turns)| {
+            let before = self.said_before.filter(|(same, _)| same == text);
+            (*text, before.map_or(0, |(_, count)| count) + turns.len() as u64)
+        });
+        Self { said_before: said, ..Self::default() }
+    }
+
     /// What was listed.
     pub(crate) fn listings(&self) -> &[Listing] {
         &self.listings
@@ -195,22 +207,29 @@ impl Seen {
 
     fn sayings(&mut self, turn: u64, class: Class, text: Option<Digest>, policy: &Policy) {
         let Some(text) = text.filter(|_| class == Class::Final) else {
-            self.said = None;
+            (self.said, self.said_before) = (None, None);
             return;
         };
+        self.said_before = self.said_before.filter(|(same, _)| *same == text);
         match &mut self.said {
             Some((same, turns)) if *same == text => turns.push(turn),
             said => *said = Some((text, vec![turn])),
         }
         let Some((_, turns)) = &self.said else { return };
-        if policy.repeat_limit > 0 && turns.len() as u64 >= policy.repeat_limit {
+        let before = self.said_before.map_or(0, |(_, count)| count);
+        if policy.repeat_limit > 0 && turns.len() as u64 + before >= policy.repeat_limit {
+            let again = "the same text again, without a call";
+            let words = match before {
+                0 => again.to_owned(),
+                _ => format!("{again}; {before} times in the runs before"),
+            };
             let evidence = Evidence {
                 turns: turns.clone(),
                 result: Some(text),
-                text: Some("the same text again, without a call".to_owned()),
+                text: Some(words),
                 ..Evidence::default()
             };
-            self.list(SignalKind::Repeat, text, evidence, 1);
+            self.list(SignalKind::Repeat, text, evidence, usize::from(before == 0));
         }
     }
 

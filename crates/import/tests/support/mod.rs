@@ -30,6 +30,7 @@ pub(crate) struct Script<'s> {
     tokens: Tokens,
     cost: Option<NanoUsd>,
     model: Option<&'static str>,
+    submits: bool,
 }
 
 impl<'s> Script<'s> {
@@ -42,7 +43,16 @@ impl<'s> Script<'s> {
         folder.begin(Talk(0), begin);
         let tokens = Tokens { input: 1000, output: 100, ..Tokens::default() };
         let cost = Some(NanoUsd(1_000_000));
-        Self { folder, time: 0, calls: 0, open: Vec::new(), tokens, cost, model: None }
+        Self {
+            folder,
+            time: 0,
+            calls: 0,
+            open: Vec::new(),
+            tokens,
+            cost,
+            model: None,
+            submits: false,
+        }
     }
 
     /// What each turn from now on comes to.
@@ -132,6 +142,7 @@ impl<'s> Script<'s> {
         let tokens = Tokens { input: prompt, output: completion, ..Tokens::default() };
         let turn = Turn {
             finished: finished("", Vec::new(), Stop::Unknown),
+            submits: false,
             model: Some("z-ai/glm-4.6"),
             usage: Usage { tokens, estimated: 0, recorded: true, chars: 0 },
             cost: Some(NanoUsd(cost)),
@@ -155,6 +166,12 @@ impl<'s> Script<'s> {
         self.folder
     }
 
+    /// Calls from now on hand the answer in.
+    pub(crate) fn submits(mut self) -> Self {
+        self.submits = true;
+        self
+    }
+
     /// The model of the turns from now on, at its table's prices.
     pub(crate) fn by(mut self, model: &'static str) -> Self {
         self.model = Some(model);
@@ -174,6 +191,7 @@ impl<'s> Script<'s> {
         let chars = (text.len() + calls.iter().map(|call| call.input.len()).sum::<usize>()) as u64;
         let turn = Turn {
             finished: finished(text, calls, stop),
+            submits: self.submits,
             model: self.model,
             usage: Usage { tokens: self.tokens, estimated: 0, recorded: true, chars },
             cost: self.cost,
