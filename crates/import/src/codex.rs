@@ -1,11 +1,11 @@
 //! Rollouts of Codex: a turn is what comes before a `token_count` with a new total.
 
-use softland_session::ResultRead;
 use softland_session::wire::Tokens;
 
 use crate::draft::{Draft, Results, time};
 use crate::fields::{Fields, elements, string};
 use crate::input::Input;
+use crate::items;
 use crate::out::{Out, Said};
 use crate::step::{Begin, Talk};
 
@@ -92,32 +92,13 @@ impl Reader {
                     }
                 }
             }
-            "reasoning" => {
-                let draft = self.draft(out, at, line);
-                draft.hidden(None);
-                for part in elements(payload.raw("summary").unwrap_or_default()) {
-                    draft.hidden(Fields::of(part)?.str("text"));
-                }
+            kind if items::is_models(kind) => {
+                items::add_to(self.draft(out, at, line), kind, payload)?;
             }
-            "function_call" | "custom_tool_call" | "local_shell_call" => {
-                let id = payload.owned("call_id").or_else(|| payload.owned("id"));
-                let name = payload.owned("name").unwrap_or_else(|| "local_shell".to_owned());
-                let input =
-                    ["arguments", "input", "action"].iter().find_map(|key| payload.raw(key));
-                let input = match input.and_then(string) {
-                    Some(text) => text.unescape().into_owned(),
-                    None => input.unwrap_or("{}").to_owned(),
-                };
-                self.draft(out, at, line).call(id.unwrap_or_default(), name, input, false);
-            }
-            "web_search_call" | "image_generation_call" | "tool_search_call" => {
-                self.draft(out, at, line).hidden = true;
-            }
-            "function_call_output" | "custom_tool_call_output" | "local_shell_call_output" => {
-                let talk = self.talk(out, line);
+            kind if items::is_result(kind) => {
+                self.talk(out, line);
                 let id = payload.owned("call_id").unwrap_or_default();
-                let _ = talk;
-                self.results.list.push((id, output(payload)));
+                self.results.list.push((id, items::output(payload)));
                 self.results.time = self.results.time.or(at);
                 self.results.line = self.results.line.or(Some(line));
             }
@@ -158,30 +139,4 @@ fn tokens(usage: &Fields<'_>) -> Tokens {
         cache_read: read,
         ..Tokens::default()
     }
-}
-
-fn output(payload: &Fields<'_>) -> softland_session::core::ToolResult<'static> {
-    let mut read = ResultRead::default();
-    let raw = payload.raw("output").unwrap_or_default();
-    match string(raw) {
-        Some(text) => read.text(text),
-        None => {
-            let parts = elements(raw);
-            for part in &parts {
-                match Fields::of(part).ok().and_then(|part| part.str("text")) {
-                    Some(text) => read.text(text),
-                    None => read.media(),
-                }
-            }
-            if let Ok(object) = Fields::of(raw)
-                && let Some(text) = object.str("content")
-            {
-                read.text(text);
-                let facts = read.facts();
-                let failed = facts.failed || object.raw("success") == Some("false");
-                return softland_session::core::ToolResult { failed, ..facts };
-            }
-        }
-    }
-    read.facts()
 }

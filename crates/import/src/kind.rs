@@ -130,7 +130,13 @@ fn of_object(seen: &Seen, head: &[u8]) -> Option<Form> {
     if seen.has("info") && holds(b"\"mini_version\"") {
         return Some(Form::MiniSwe);
     }
-    seen.has("role").then_some(Form::MessageLines)
+    (seen.has("role") || is_item(seen)).then_some(Form::MessageLines)
+}
+
+/// Whether an object is an item of OpenAI's Responses API that is no message.
+fn is_item(seen: &Seen) -> bool {
+    let kind = seen.string("type").unwrap_or_default();
+    crate::items::is_result(&kind) || crate::items::is_models(&kind)
 }
 
 fn of_array(head: &[u8]) -> Option<Form> {
@@ -139,7 +145,7 @@ fn of_array(head: &[u8]) -> Option<Form> {
         let rest = head.iter().filter(|byte| !byte.is_ascii_whitespace()).take(2);
         return rest.eq(b"[]").then_some(Form::Messages);
     };
-    if first.has("role") || first.has("messages") {
+    if first.has("role") || first.has("messages") || is_item(first) {
         return Some(Form::Messages);
     }
     if first.all(&["message_id", "session_id", "data"]) {

@@ -18,6 +18,7 @@ mod fields;
 mod fold;
 mod gemini_cli;
 mod input;
+mod items;
 mod kind;
 mod message;
 mod messages;

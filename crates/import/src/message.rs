@@ -132,6 +132,11 @@ impl<'a> Message<'a> {
         self.role.is_some_and(|found| found.eq_str(role))
     }
 
+    /// Whether it is an item of a response of the Responses API.
+    pub(crate) fn is_output(&self) -> bool {
+        self.content.iter().any(|block| block.is("output_text"))
+    }
+
     /// Adds what it says to a turn; how the calls of the deprecated functions are named comes from
     /// the caller.
     pub(crate) fn add_to(&self, draft: &mut Draft, function: &str) -> Result<(), String> {

@@ -3,7 +3,9 @@
 use softland_session::core::ToolResult;
 
 use crate::draft::{Draft, OwnCall, Results};
+use crate::fields::Fields;
 use crate::input::{Broken, Input};
+use crate::items;
 use crate::message::Message;
 use crate::out::{Out, Said};
 use crate::step::{Begin, Talk};
@@ -15,13 +17,15 @@ pub(crate) struct Conversation {
     /// The object's own, for messages that name none.
     pub(crate) model: Option<String>,
     results: Results,
+    /// The turn that items of the Responses API are gathered in.
+    open: Option<Draft>,
     /// The last call in the form of the deprecated functions, by number.
     functions: u64,
 }
 
 impl Conversation {
     pub(crate) fn new(talk: Talk, model: Option<String>) -> Self {
-        Self { talk, model, results: Results::default(), functions: 0 }
+        Self { talk, model, results: Results::default(), open: None, functions: 0 }
     }
 
     /// Takes a message; `line` where lines mean something.
@@ -33,10 +37,20 @@ impl Conversation {
     ) -> Result<(), String> {
         let message = Message::of(text)?;
         let role = message.role.map(|role| role.unescape()).unwrap_or_default();
+        let assistant = matches!(&*role, "assistant" | "model");
+        if role.is_empty() {
+            return self.item(out, text, line);
+        }
+        if !(assistant && (self.open.is_some() || message.is_output())) {
+            self.close(out);
+        }
         match &*role {
+            "assistant" | "model" if self.open.is_some() || message.is_output() => {
+                message.add_to(self.draft(out, line), "")?;
+            }
             "assistant" | "model" => {
                 self.results.give(out, self.talk);
-                let mut draft = Draft { line, model: self.model.clone(), ..Draft::default() };
+                let mut draft = self.fresh(line);
                 self.functions += 1;
                 message.add_to(&mut draft, &format!("function-{}", self.functions))?;
                 if let Some((tokens, cost)) = message.usage {
@@ -53,10 +67,46 @@ impl Conversation {
             }
             "user" => self.user(out, &message, line),
             "system" | "developer" => {}
-            "" => return Err("no message: it has no role".to_owned()),
             other => return Err(format!("no message: its role is {other}")),
         }
         Ok(())
+    }
+
+    fn fresh(&self, line: Option<u64>) -> Draft {
+        Draft { line, model: self.model.clone(), ..Draft::default() }
+    }
+
+    /// Takes an item of the Responses API. What the model wrote up to the next result or message of
+    /// somebody else is one turn.
+    fn item(&mut self, out: &mut Out<'_>, text: &str, line: Option<u64>) -> Result<(), String> {
+        let item = Fields::of(text)?;
+        match item.text("type").as_deref() {
+            Some(kind) if items::is_models(kind) => {
+                items::add_to(self.draft(out, line), kind, &item)
+            }
+            Some(kind) if items::is_result(kind) => {
+                self.close(out);
+                let id = item.owned("call_id").unwrap_or_default();
+                self.result(id, items::output(&item), line);
+                Ok(())
+            }
+            _ => Err("no message: it has no role".to_owned()),
+        }
+    }
+
+    /// The turn that items are gathered in; results of the one before come first.
+    fn draft(&mut self, out: &mut Out<'_>, line: Option<u64>) -> &mut Draft {
+        if self.open.is_none() {
+            self.results.give(out, self.talk);
+        }
+        let fresh = self.fresh(line);
+        self.open.get_or_insert(fresh)
+    }
+
+    fn close(&mut self, out: &mut Out<'_>) {
+        if let Some(draft) = self.open.take() {
+            draft.give(out, self.talk);
+        }
     }
 
     fn user(&mut self, out: &mut Out<'_>, message: &Message<'_>, line: Option<u64>) {
@@ -79,6 +129,7 @@ impl Conversation {
 
     /// Hands on what waits.
     pub(crate) fn flush(&mut self, out: &mut Out<'_>) {
+        self.close(out);
         self.results.give(out, self.talk);
     }
 

@@ -55,6 +55,37 @@ fn lines_of_one_message_of_claude_code_are_one_turn_with_results_between_them() 
 }
 
 #[test]
+fn items_of_the_responses_api_between_two_results_are_one_turn() {
+    let items = [
+        r#"{"role":"user","content":"look"}"#,
+        r#"{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"hm"}]}"#,
+        r#"{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Let me."}]}"#,
+        r#"{"type":"function_call","call_id":"c1","name":"ls","arguments":"{\"path\":\"a\"}"}"#,
+        r#"{"type":"function_call","call_id":"c2","name":"ls","arguments":"{}"}"#,
+        r#"{"type":"function_call_output","call_id":"c1","output":"fine"}"#,
+        r#"{"type":"function_call_output","call_id":"c2","output":[{"type":"input_text","text":"fine"}]}"#,
+        r#"{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Done."}]}"#,
+        r#"{"type":"message","role":"user","content":[{"type":"input_text","text":"thanks"}]}"#,
+    ];
+    let steps = [
+        r#"0 user "look""#,
+        r#"0 turn c1:ls{"path":"a"} c2:ls{} chars=7"#,
+        "0 user c1:ok c2:ok",
+        "0 turn chars=5",
+        r#"0 user "thanks""#,
+        "0 end",
+    ];
+    for text in [format!("[{}]", items.join(",")), items.join("\n")] {
+        let (kind, told, unreadable) = one(text);
+        assert_eq!((kind, unreadable), (Some("messages"), Vec::new()));
+        assert_eq!(told[1..], steps, "{told:?}");
+    }
+    // A list may begin with any of them.
+    let (kind, told, _) = one(format!("[{}]", items[1..].join(",")));
+    assert_eq!((kind, turns(&told)), (Some("messages"), 2));
+}
+
+#[test]
 fn what_a_fork_repeats_is_counted_once_and_agents_are_told_apart() {
     let folder = tempfile::tempdir().unwrap();
     let begun = [
