@@ -3,6 +3,7 @@
 //! speaks to loopback only.
 
 mod client;
+mod costs;
 mod drive;
 mod figures;
 mod mock;
@@ -22,7 +23,11 @@ const USAGE: &str = "\
 usage: bench/run [table] [--quick] [--rounds N] [--only NAME,NAME] [--strict]
        bench/run streams [--count N] [--only NAME]
        bench/run soak [--requests N] [--only NAME]
+       bench/run costs [--requests N] [--only NAME,NAME]
 names: direct, nginx, softland, softland-off, noveum, noveum-translating, litellm, portkey";
+
+/// Requests whose costs are counted, unless fewer are asked for: under Valgrind they take long.
+const COSTED: u64 = 3_200;
 
 struct Args {
     command: String,
@@ -70,6 +75,7 @@ async fn run(args: &Args) -> Result<(String, bool), String> {
             }
             Ok((text.join("\n\n"), true))
         }
+        "costs" => costs::costs(&targets, args.requests.min(COSTED)).await.map(|text| (text, true)),
         "soak" => {
             let (mut text, mut all) = (Vec::new(), true);
             for target in targets {
@@ -121,7 +127,7 @@ impl Args {
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
             match word.as_str() {
-                "table" | "streams" | "soak" | "mock" => args.command = word,
+                "table" | "streams" | "soak" | "costs" | "mock" => args.command = word,
                 "--quick" => args.amount = Amount::QUICK,
                 "--strict" => args.strict = true,
                 "--rounds" => args.amount.rounds = number(&value()?)?,
@@ -142,7 +148,7 @@ impl Args {
             return Err(format!("no target {name}"));
         }
         let wanted = |target: &Target| match (self.only.is_empty(), self.command.as_str()) {
-            (true, "table") => true,
+            (true, "table" | "costs") => true,
             (true, _) => *target == Target::Softland,
             _ => self.only.contains(&key(target)),
         };

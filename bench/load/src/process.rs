@@ -17,15 +17,17 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts a command on one core. Its output goes where `command` says.
+    /// Starts a command on one core, by a program that watches it if one is named.
     pub(crate) fn start(
+        watcher: &[&str],
         command: &Command,
         core: usize,
         out: Stdio,
         err: Stdio,
     ) -> io::Result<Self> {
         let mut pinned = Command::new("taskset");
-        pinned.arg("-c").arg(core.to_string()).arg(command.get_program()).args(command.get_args());
+        pinned.arg("-c").arg(core.to_string()).args(watcher);
+        pinned.arg(command.get_program()).args(command.get_args());
         for (name, value) in command.get_envs() {
             match value {
                 Some(value) => pinned.env(name, value),
@@ -70,6 +72,17 @@ impl Running {
             }
         }
         cpu
+    }
+
+    /// How often its threads gave up their core, or lost it.
+    pub(crate) fn switches(&self) -> u64 {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.child.id()));
+        let one = |status: String| -> u64 {
+            let lines = status.lines().filter(|line| line.contains("ctxt_switches"));
+            lines.filter_map(|line| line.split_whitespace().last()?.parse::<u64>().ok()).sum()
+        };
+        let threads = threads.into_iter().flatten().flatten();
+        threads.filter_map(|t| fs::read_to_string(t.path().join("status")).ok()).map(one).sum()
     }
 
     /// Proportional set size of the process and its children, in KiB.

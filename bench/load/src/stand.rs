@@ -37,10 +37,16 @@ pub(crate) struct Stand {
 impl Stand {
     /// Starts both and waits until a request is answered.
     pub(crate) async fn up(target: Target) -> Result<Self, String> {
-        Self::start(target).await.map_err(|error| format!("{}: {error}", target.name()))
+        Self::under(target, &[]).await
     }
 
-    async fn start(target: Target) -> io::Result<Self> {
+    /// The same with the measured program run by another one that watches it.
+    pub(crate) async fn under(target: Target, watcher: &[&str]) -> Result<Self, String> {
+        let started = Self::start(target, watcher).await;
+        started.map_err(|error| format!("{}: {error}", target.name()))
+    }
+
+    async fn start(target: Target, watcher: &[&str]) -> io::Result<Self> {
         let folder = TempDir::new()?;
         let (mock, upstream) = mock()?;
         let numbers = Rc::new(Cell::new(1));
@@ -55,12 +61,12 @@ impl Stand {
             folder,
         };
         if target != Target::Direct {
-            stand.launch().await?;
+            stand.launch(watcher).await?;
         }
         Ok(stand)
     }
 
-    async fn launch(&mut self) -> io::Result<()> {
+    async fn launch(&mut self, watcher: &[&str]) -> io::Result<()> {
         let port = free_port()?;
         self.address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let folder = self.folder.path();
@@ -70,7 +76,7 @@ impl Stand {
         let log = File::create(folder.join("log"))?;
         let (out, err) = (Stdio::from(log.try_clone()?), Stdio::from(log));
         let since = Instant::now();
-        let mut gateway = Running::start(&command, GATEWAY_CORE, out, err)?;
+        let mut gateway = Running::start(watcher, &command, GATEWAY_CORE, out, err)?;
         let ask = self.ask(Kind::Short);
         loop {
             let answer = Client::new(ask.address).ask(ask.template.bytes()).await;
@@ -171,7 +177,7 @@ impl Stand {
 fn mock() -> io::Result<(Running, SocketAddr)> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("mock");
-    let mut mock = Running::start(&command, LOAD_CORE, Stdio::piped(), Stdio::inherit())?;
+    let mut mock = Running::start(&[], &command, LOAD_CORE, Stdio::piped(), Stdio::inherit())?;
     let Some(out) = mock.child().stdout.take() else { return Err(io::Error::other("no pipe")) };
     let mut line = String::new();
     BufReader::new(out).read_line(&mut line)?;

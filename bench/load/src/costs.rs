@@ -1,0 +1,160 @@
+//! What a request costs that does not depend on what else the machine does: calls of the kernel and
+//! waits of threads, instructions, allocations. Each is the difference of a longer and a shorter
+//! closed loop, so that neither start nor end is in it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use softland_bench_texts::requests::Kind;
+use tempfile::TempDir;
+
+use crate::drive::{self, Until};
+use crate::figures::each;
+use crate::stand::Stand;
+use crate::targets::Target;
+
+/// Requests before anything is counted: connections and threads are there then.
+const WARM: u64 = 640;
+/// Requests of the shorter loop under Valgrind.
+const FEW: u64 = 320;
+/// Kernel calls that are named; the rest are summed.
+const NAMED: usize = 7;
+
+/// A line for each target.
+pub(crate) async fn costs(targets: &[Target], requests: u64) -> Result<String, String> {
+    let mut lines = vec![
+        "| a request of 1.5 KB | kernel calls | thread switches | instructions | allocations | bytes \
+         allocated |\n|---|--:|--:|--:|--:|--:|"
+            .to_owned(),
+    ];
+    let mut named = Vec::new();
+    for target in targets.iter().filter(|target| **target != Target::Direct) {
+        let (calls, switches) = kernel(*target, requests).await?;
+        let all: f64 = calls.values().sum();
+        let instructions = valgrind(*target, requests, "callgrind", instructions).await?;
+        let blocks = valgrind(*target, requests, "dhat", allocations).await?;
+        let figures = [("calls", Some(all)), ("switches", Some(switches))];
+        let figures = figures.into_iter().map(|(_, figure)| (figure, 1));
+        let counted = [
+            (instructions.first().copied(), 0),
+            (blocks.first().copied(), 1),
+            (blocks.get(1).copied(), 0),
+        ];
+        let cells: Vec<_> = figures
+            .chain(counted)
+            .map(|(figure, digits)| figure.map_or("–".to_owned(), |f| format!("{f:.digits$}")))
+            .collect();
+        lines.push(format!("| {} | {} |", target.name(), cells.join(" | ")));
+        named.push(format!("{}: {}", target.name(), most(&calls)));
+    }
+    Ok(format!("{}\n\nKernel calls a request:\n{}", lines.join("\n"), named.join("\n")))
+}
+
+/// The calls that are made most.
+fn most(calls: &BTreeMap<String, f64>) -> String {
+    let mut calls: Vec<_> = calls.iter().collect();
+    calls.sort_by(|a, b| b.1.total_cmp(a.1));
+    let rest: f64 = calls.iter().skip(NAMED).map(|(_, count)| **count).sum();
+    let named = calls.iter().take(NAMED).map(|(name, count)| format!("{name} {count:.2}"));
+    named.chain([format!("others {rest:.2}")]).collect::<Vec<_>>().join(", ")
+}
+
+async fn asked(stand: &Stand, requests: u64) -> Result<(), String> {
+    let ask = stand.ask(Kind::Short);
+    drive::closed(&ask, Until::Requests(requests), &stand.numbers).await.check().map(drop)
+}
+
+/// Kernel calls by name, by strace, and how often a thread gave up the core, without it.
+async fn kernel(target: Target, requests: u64) -> Result<(BTreeMap<String, f64>, f64), String> {
+    let folder = TempDir::new().map_err(|error| error.to_string())?;
+    let out = folder.path().join("calls");
+    let mut stand = Stand::up(target).await?;
+    asked(&stand, WARM).await?;
+    let before = stand.process().switches();
+    asked(&stand, requests).await?;
+    stand.process().quiet_cpu().await;
+    let switches = stand.process().switches().saturating_sub(before);
+    let pid = stand.process().child().id().to_string();
+    let mut strace = Command::new("strace")
+        .args(["-f", "-c", "-U", "name,calls", "-o"])
+        .arg(&out)
+        .args(["-p", &pid])
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| format!("strace: {error}"))?;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    asked(&stand, requests).await?;
+    stand.process().quiet_cpu().await;
+    let _ = Command::new("kill").args(["-INT", &strace.id().to_string()]).status();
+    strace.wait().map_err(|error| format!("strace: {error}"))?;
+    stand.down()?;
+    let text = fs::read_to_string(&out).map_err(|error| format!("strace: {error}"))?;
+    Ok((calls(&text, requests), each(switches as f64, requests)))
+}
+
+/// What strace says, by request.
+fn calls(text: &str, requests: u64) -> BTreeMap<String, f64> {
+    let line = |line: &str| {
+        let (name, count) = line.trim().split_once(char::is_whitespace)?;
+        let count: u64 = count.trim().parse().ok()?;
+        (name != "total").then(|| (name.to_owned(), each(count as f64, requests)))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// What a tool of Valgrind's counted for each request.
+async fn valgrind(
+    target: Target,
+    requests: u64,
+    tool: &str,
+    read: fn(&Path) -> Option<Vec<f64>>,
+) -> Result<Vec<f64>, String> {
+    let folder = TempDir::new().map_err(|error| error.to_string())?;
+    let mut counted = Vec::new();
+    for requests in [FEW, FEW + requests] {
+        let (out, log) = (folder.path().join("out"), folder.path().join("log"));
+        let option = format!("--{tool}-out-file={}", out.display());
+        let log_option = format!("--log-file={}", log.display());
+        let under = ["valgrind", &format!("--tool={tool}"), &option, &log_option];
+        let stand = Stand::under(target, &under).await?;
+        asked(&stand, requests).await?;
+        stand.down()?;
+        let said = if tool == "dhat" { &log } else { &out };
+        let found = read(said).ok_or_else(|| format!("{tool} said nothing of {}", target.name()))?;
+        counted.push(found);
+    }
+    let [few, many] = counted.as_slice() else { return Ok(Vec::new()) };
+    Ok(many.iter().zip(few).map(|(many, few)| each(many - few, requests)).collect())
+}
+
+/// Callgrind's sum.
+fn instructions(out: &Path) -> Option<Vec<f64>> {
+    let text = fs::read_to_string(out).ok()?;
+    let sum = |key| text.lines().rev().find_map(|line| line.strip_prefix(key))?.trim().parse().ok();
+    Some(vec![sum("totals:").or_else(|| sum("summary:"))?])
+}
+
+/// DHAT's blocks and bytes.
+fn allocations(log: &Path) -> Option<Vec<f64>> {
+    let text = fs::read_to_string(log).ok()?;
+    let line = text.lines().find(|line| line.contains("Total:"))?.replace(',', "");
+    let numbers: Vec<f64> = line.split(' ').skip(1).filter_map(|word| word.parse().ok()).collect();
+    let [bytes, blocks] = numbers.as_slice() else { return None };
+    Some(vec![*blocks, *bytes])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_read_as_strace_writes_them() {
+        let text = "syscall              calls\n---------------- ---------\nwritev                 400\n\
+                    epoll_wait             100\n---------------- ---------\ntotal                  500\n";
+        let calls = calls(text, 200);
+        assert_eq!(most(&calls), "writev 2.00, epoll_wait 0.50, others 0.00");
+    }
+}
