@@ -26,25 +26,26 @@ const NAMED: usize = 7;
 /// A line for each target.
 pub(crate) async fn costs(targets: &[Target], requests: u64) -> Result<String, String> {
     let mut lines = vec![
-        "| a request of 1.5 KB | kernel calls | thread switches | instructions | allocations | bytes \
-         allocated |\n|---|--:|--:|--:|--:|--:|"
+        "| a request of 1.5 KB | kernel calls | page faults | thread switches | instructions | allocations | bytes \
+         allocated |\n|---|--:|--:|--:|--:|--:|--:|"
             .to_owned(),
     ];
     let mut named = Vec::new();
     for target in targets.iter().filter(|target| **target != Target::Direct) {
-        let (calls, switches) = kernel(*target, requests).await?;
+        let (calls, [faults, switches]) = kernel(*target, requests).await?;
         let all: f64 = calls.values().sum();
         let instructions = valgrind(*target, requests, "callgrind", instructions).await?;
         let blocks = valgrind(*target, requests, "dhat", allocations).await?;
-        let figures = [("calls", Some(all)), ("switches", Some(switches))];
-        let figures = figures.into_iter().map(|(_, figure)| (figure, 1));
-        let counted = [
+        let figures = [
+            (Some(all), 1),
+            (Some(faults), 2),
+            (Some(switches), 1),
             (instructions.first().copied(), 0),
             (blocks.first().copied(), 1),
             (blocks.get(1).copied(), 0),
         ];
         let cells: Vec<_> = figures
-            .chain(counted)
+            .into_iter()
             .map(|(figure, digits)| figure.map_or("–".to_owned(), |f| format!("{f:.digits$}")))
             .collect();
         lines.push(format!("| {} | {} |", target.name(), cells.join(" | ")));
@@ -67,16 +68,18 @@ async fn asked(stand: &Stand, requests: u64) -> Result<(), String> {
     drive::closed(&ask, Until::Requests(requests), &stand.numbers).await.check().map(drop)
 }
 
-/// Kernel calls by name, by strace, and how often a thread gave up the core, without it.
-async fn kernel(target: Target, requests: u64) -> Result<(BTreeMap<String, f64>, f64), String> {
+/// Kernel calls by name, by strace; page faults, and how often a thread gave up the core, without
+/// it.
+async fn kernel(target: Target, requests: u64) -> Result<(BTreeMap<String, f64>, [f64; 2]), String> {
     let folder = TempDir::new().map_err(|error| error.to_string())?;
     let out = folder.path().join("calls");
     let mut stand = Stand::up(target).await?;
     asked(&stand, WARM).await?;
-    let before = stand.process().switches();
+    let before = (stand.process().faults(), stand.process().switches());
     asked(&stand, requests).await?;
     stand.process().quiet_cpu().await;
-    let switches = stand.process().switches().saturating_sub(before);
+    let process = stand.process();
+    let more = [process.faults() - before.0, process.switches().saturating_sub(before.1)];
     let pid = stand.process().child().id().to_string();
     let mut strace = Command::new("strace")
         .args(["-f", "-c", "-U", "name,calls", "-o"])
@@ -92,7 +95,7 @@ async fn kernel(target: Target, requests: u64) -> Result<(BTreeMap<String, f64>,
     strace.wait().map_err(|error| format!("strace: {error}"))?;
     stand.down()?;
     let text = fs::read_to_string(&out).map_err(|error| format!("strace: {error}"))?;
-    Ok((calls(&text, requests), each(switches as f64, requests)))
+    Ok((calls(&text, requests), more.map(|count| each(count as f64, requests))))
 }
 
 /// What strace says, by request.

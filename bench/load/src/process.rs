@@ -74,6 +74,11 @@ impl Running {
         cpu
     }
 
+    /// Pages that the kernel had to find for it.
+    pub(crate) fn faults(&self) -> u64 {
+        stat(self.child.id()).map_or(0, |stat| stat.faults)
+    }
+
     /// How often its threads gave up their core, or lost it.
     pub(crate) fn switches(&self) -> u64 {
         let threads = fs::read_dir(format!("/proc/{}/task", self.child.id()));
@@ -129,10 +134,12 @@ impl Drop for Running {
     }
 }
 
+#[derive(Clone, Copy)]
 struct Stat {
     pid: u32,
     parent: u32,
     ticks: u64,
+    faults: u64,
 }
 
 /// A process and those below it, itself first.
@@ -153,7 +160,7 @@ fn family(root: u32) -> Vec<Stat> {
     while let Some(parent) = known.pop() {
         for child in all.iter().filter(|child| child.parent == parent) {
             known.push(child.pid);
-            found.push(Stat { pid: child.pid, parent, ticks: child.ticks });
+            found.push(Stat { parent, ..*child });
         }
     }
     found
@@ -173,9 +180,9 @@ fn stat(pid: u32) -> Option<Stat> {
     let rest = text.get(text.rfind(')')? + 2..)?;
     let fields: Vec<&str> = rest.split(' ').collect();
     let number = |n: usize| fields.get(n)?.parse::<u64>().ok();
-    // proc(5): state is field 3, here 0; ppid 4, utime 14, stime 15.
+    // proc(5): state is field 3, here 0; ppid 4, minflt 10, utime 14, stime 15.
     let parent = u32::try_from(number(1)?).ok()?;
-    Some(Stat { pid, parent, ticks: number(11)? + number(12)? })
+    Some(Stat { pid, parent, ticks: number(11)? + number(12)?, faults: number(7)? })
 }
 
 /// The unit of processor time in `/proc`.
