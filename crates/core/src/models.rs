@@ -12,7 +12,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use capability::{Capability, CapabilityRow, capability};
+pub use capability::{Capability, CapabilityRow, capability, capability_of};
 pub use table::{TABLE_DATE, TABLE_SOURCE};
 
 /// Prices of one model's tokens, each in pico-dollars per token.

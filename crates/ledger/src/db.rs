@@ -149,11 +149,12 @@ impl Db {
             }
         }
         for row in book.changed() {
-            rows::keep(&transaction, row)?;
+            sink.keep(row)?;
         }
         if logged {
             rows::note_unlogged(&transaction, &sink.first)?;
         }
+        drop(sink);
         transaction.commit()?;
         Ok(written)
     }

@@ -12,7 +12,7 @@ mod tests;
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
-use super::{find, names};
+use super::{Model, find, names};
 
 /// May a request force a tool (`any`, `tool`, `required`)?
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -197,7 +197,13 @@ impl Capability {
 /// [`find`]: `us.anthropic.claude-opus-4-8-v1:0` is Claude Opus 4.8, at Bedrock.
 #[must_use]
 pub fn capability(provider: Option<&str>, model: &str) -> Capability {
-    rows::look_up(provider, &plain_name(provider, model))
+    capability_of(find(provider, model), provider, model)
+}
+
+/// The same where the model's row is found already, or is known to be none.
+#[must_use]
+pub fn capability_of(row: Option<&Model>, provider: Option<&str>, model: &str) -> Capability {
+    rows::look_up(provider, &plain_name(row, model))
 }
 
 /// As [`capability()`], with a user's rows before the built-in ones: the first that matches
@@ -334,8 +340,8 @@ pub fn matches(pattern: &str, model: &str) -> bool {
 
 /// The name that rows are matched against: the table's id where there is one, without
 /// wrappings and dates, in lower case, `.` written as `-` (`claude-opus-4.8`).
-fn plain_name(provider: Option<&str>, model: &str) -> String {
-    let known = find(provider, model).map(|row| row.id);
+fn plain_name(row: Option<&Model>, model: &str) -> String {
+    let known = row.map(|row| row.id);
     let mut name = names::without_prefixes(known.unwrap_or_else(|| model.trim()));
     name = name.rsplit('/').next().unwrap_or(name);
     while let Some(shorter) = names::without_one_suffix(name) {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use softland_session::core::models::{self, Model, Price};
+use softland_session::core::models::{Model, Price};
 use softland_session::core::policy::Policy;
 use softland_session::core::{Facts, Limit, Millis, NanoUsd};
 use softland_session::wire::Tokens;
@@ -36,8 +36,9 @@ pub(super) struct Tariff {
 }
 
 impl Tariff {
-    pub(super) fn of(prices: &Prices, model: &str) -> Self {
-        Self { own: prices.own(model), model: models::find(None, model) }
+    /// By the model's name, and its row in the built-in table.
+    pub(super) fn of(prices: &Prices, model: &str, row: Option<&'static Model>) -> Self {
+        Self { own: prices.own(model), model: row }
     }
 
     /// The dearest that so much input can be billed at.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
+use softland_session::core::models::Model;
 use softland_session::core::policy::{OnStoreLoss, Policy};
 use softland_session::core::{Digest, Facts, NanoUsd, Role, models};
 use softland_session::wire::request::Request;
@@ -40,6 +41,8 @@ pub(crate) struct Opening {
     /// Without tools it is metered only.
     pub(super) metered: bool,
     pub(super) model: String,
+    /// Its row in the built-in table.
+    row: Option<&'static Model>,
     /// Why this request's money is not held, where it is sent all the same: its policy has no
     /// limit of money, or says `on_store_loss = "open"`.
     pub(super) unheld: Option<String>,
@@ -72,7 +75,7 @@ impl Opening {
         }
         let target = Target { origin: Arc::clone(&chosen.origin), ..target.clone() };
         let (asked, body, chain) = (Arc::clone(asked), asked.body.clone(), None);
-        let unheld = None;
+        let (row, unheld) = (models::find(None, &model), None);
         Ok(Self {
             asked,
             body,
@@ -84,6 +87,7 @@ impl Opening {
             place,
             metered,
             model,
+            row,
             unheld,
         })
     }
@@ -99,11 +103,11 @@ impl Opening {
     }
 
     fn context(&self) -> Context {
-        let mut context =
-            Context::new(Role::Gateway, self.chosen.policy.clone(), None, &self.model);
+        let policy = self.chosen.policy.clone();
+        let mut context = Context::of_row(Role::Gateway, policy, None, &self.model, self.row);
         context.api = self.asked.api;
         context.asked_at = self.asked.gate.now() / 1000;
-        context.window = Some(money::window(models::find(None, &self.model)));
+        context.window = Some(money::window(self.row));
         context.chain.clone_from(&self.chain);
         context.shape = self.chosen.shaping.as_ref().map(|shaping| Arc::clone(&shaping.shape));
         // What is only metered is no part of the conversation whose name it carries.
@@ -141,7 +145,7 @@ impl Opening {
         }
         let (state, continues) = self.state(&run, now);
         let known = state.known.filter(|known| self.goes_on_from(known));
-        let tariff = Tariff::of(&self.target.live.settings.prices, &self.model);
+        let tariff = Tariff::of(&self.target.live.settings.prices, &self.model, self.row);
         let purse = self.purse(&run, &state);
         self.carry_fork(&purse, &state).await;
         let budget = self.outline.thinking_budget;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, OptionalExtension as _, Row as SqlRow, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row as SqlRow, params};
 use softland_core::{Digest, NanoUsd};
 
 use crate::book::{End, Row, Sink, usage_line};
@@ -14,6 +14,16 @@ pub(crate) const COLUMNS: &str = "id, run, session, agent, continues, model, pol
     started, last, met, next_seq, turns, tool_calls, requests, input, output, cache_read, \
     cache_write, cost, unpriced, ended, end_seq, outcome, reason, local, ending, \
     name, observed";
+
+const BEGUN: &str = "INSERT INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, \
+    ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)";
+/// `run` and `started` have indexes and never change.
+const CHANGED: &str = "UPDATE runs SET session = ?3, agent = ?4, continues = ?5, model = ?6, \
+    policy = ?7, client = ?8, last = ?10, met = ?11, next_seq = ?12, turns = ?13, \
+    tool_calls = ?14, requests = ?15, input = ?16, output = ?17, cache_read = ?18, \
+    cache_write = ?19, cost = ?20, unpriced = ?21, ended = ?22, end_seq = ?23, outcome = ?24, \
+    reason = ?25, local = ?26, ending = ?27, name = ?28, observed = ?29 \
+    WHERE id = ?1 AND run = ?2 AND started = ?9";
 
 /// A whole number as SQLite holds it: what is larger is the largest.
 fn int(number: u64) -> i64 {
@@ -35,11 +45,69 @@ pub(crate) struct Tables<'a> {
     full: bool,
     /// The first number of each run in this batch.
     pub(crate) first: BTreeMap<i64, u64>,
+    // What each record of a batch may need: taken from the connection's cache once for all of them.
+    events: Option<CachedStatement<'a>>,
+    requests: Option<CachedStatement<'a>>,
+    begun: Option<CachedStatement<'a>>,
+    changed: Option<CachedStatement<'a>>,
 }
 
 impl<'a> Tables<'a> {
     pub(crate) fn new(db: &'a Connection, full: bool) -> Self {
-        Self { db, full, first: BTreeMap::new() }
+        let (events, requests, begun, changed) = (None, None, None, None);
+        Self { db, full, first: BTreeMap::new(), events, requests, begun, changed }
+    }
+
+    /// Keeps a run that has changed.
+    pub(crate) fn keep(&mut self, row: &Row) -> rusqlite::Result<()> {
+        let (statement, sql) =
+            if row.new { (&mut self.begun, BEGUN) } else { (&mut self.changed, CHANGED) };
+        let end = row.end.as_ref();
+        taken(statement, self.db, sql)?
+            .execute(params![
+                row.id,
+                row.run,
+                row.session,
+                row.agent,
+                row.continues,
+                row.model,
+                row.policy,
+                row.client,
+                int(row.started),
+                int(row.last),
+                row.met,
+                int(row.next_seq),
+                int(row.turns),
+                row.tool_calls.map(int),
+                int(row.requests),
+                int(row.input),
+                int(row.output),
+                int(row.cache_read),
+                int(row.cache_write),
+                row.cost.map(int),
+                int(row.unpriced),
+                end.map(|end| int(end.at)),
+                end.map(|end| int(end.seq)),
+                end.map(|end| &end.outcome),
+                end.map(|end| &end.reason),
+                end.map(|end| end.local),
+                end.map(|end| &end.ended),
+                row.name,
+                row.observed,
+            ])
+            .map(drop)
+    }
+}
+
+/// The statement, taken from the connection's cache where the batch has not needed it yet.
+fn taken<'s, 'a>(
+    statement: &'s mut Option<CachedStatement<'a>>,
+    db: &'a Connection,
+    sql: &str,
+) -> rusqlite::Result<&'s mut CachedStatement<'a>> {
+    match statement {
+        Some(taken) => Ok(taken),
+        None => Ok(statement.insert(db.prepare_cached(sql)?)),
     }
 }
 
@@ -55,7 +123,7 @@ impl Sink for Tables<'_> {
         self.first.entry(id).or_insert(line.seq);
         let sql = "INSERT INTO events VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
         let values = params![id, int(line.seq), int(line.at), int(line.turn), line.event, fields];
-        self.db.prepare_cached(sql)?.execute(values).map(drop)
+        taken(&mut self.events, self.db, sql)?.execute(values).map(drop)
     }
 
     fn request(&mut self, id: i64, seq: u64, request: &Request) -> rusqlite::Result<()> {
@@ -66,7 +134,7 @@ impl Sink for Tables<'_> {
         let length = request.content.as_ref().map(|bytes| int(bytes.len() as u64));
         let sql = "INSERT INTO requests VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, \
                    ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)";
-        self.db.prepare_cached(sql)?.execute(params![
+        taken(&mut self.requests, self.db, sql)?.execute(params![
             id,
             int(seq),
             int(request.at),
@@ -99,55 +167,6 @@ impl Sink for Tables<'_> {
 /// SQL around the columns of a run.
 pub(crate) fn run_sql(before: &str, after: &str) -> String {
     [before, COLUMNS, after].concat()
-}
-
-/// Keeps a run that has changed.
-pub(crate) fn keep(db: &Connection, row: &Row) -> rusqlite::Result<()> {
-    let sql = if row.new {
-        "INSERT INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, \
-         ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)"
-    } else {
-        // `run` and `started` have indexes and never change.
-        "UPDATE runs SET session = ?3, agent = ?4, continues = ?5, model = ?6, policy = ?7, \
-         client = ?8, last = ?10, met = ?11, next_seq = ?12, turns = ?13, tool_calls = ?14, \
-         requests = ?15, input = ?16, output = ?17, cache_read = ?18, cache_write = ?19, \
-         cost = ?20, unpriced = ?21, ended = ?22, end_seq = ?23, outcome = ?24, reason = ?25, \
-         local = ?26, ending = ?27, name = ?28, observed = ?29 WHERE id = ?1 AND run = ?2 AND started = ?9"
-    };
-    let end = row.end.as_ref();
-    db.prepare_cached(sql)?
-        .execute(params![
-            row.id,
-            row.run,
-            row.session,
-            row.agent,
-            row.continues,
-            row.model,
-            row.policy,
-            row.client,
-            int(row.started),
-            int(row.last),
-            row.met,
-            int(row.next_seq),
-            int(row.turns),
-            row.tool_calls.map(int),
-            int(row.requests),
-            int(row.input),
-            int(row.output),
-            int(row.cache_read),
-            int(row.cache_write),
-            row.cost.map(int),
-            int(row.unpriced),
-            end.map(|end| int(end.at)),
-            end.map(|end| int(end.seq)),
-            end.map(|end| &end.outcome),
-            end.map(|end| &end.reason),
-            end.map(|end| end.local),
-            end.map(|end| &end.ended),
-            row.name,
-            row.observed,
-        ])
-        .map(drop)
 }
 
 /// A run from its [`COLUMNS`].

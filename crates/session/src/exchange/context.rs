@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use softland_core::models::Model;
 use softland_core::models::capability::Capability;
 use softland_core::policy::Policy;
 use softland_core::{Digest, Facts, Pinned, Role, models};
@@ -45,14 +46,25 @@ impl Context {
     /// model. `provider` may be left out where the model's name says enough.
     #[must_use]
     pub fn new(role: Role, policy: Policy, provider: Option<&str>, model: &str) -> Self {
-        let known = models::find(provider, model);
+        Self::of_row(role, policy, provider, model, models::find(provider, model))
+    }
+
+    /// The same where the model's row is found already, or is known to be none.
+    #[must_use]
+    pub fn of_row(
+        role: Role,
+        policy: Policy,
+        provider: Option<&str>,
+        model: &str,
+        known: Option<&Model>,
+    ) -> Self {
         Self {
             api: Api::default(),
             role,
             policy,
             records: BTreeMap::new(),
             facts: Facts::default(),
-            capability: models::capability(provider, model),
+            capability: models::capability_of(known, provider, model),
             output_maximum: known.and_then(|model| model.max_output).map(u64::from),
             window: known.and_then(|model| model.context_window).map(u64::from),
             shape: None,
