@@ -144,6 +144,12 @@ pub struct Facts {
     pub cost: NanoUsd,
     /// Money of the session so far.
     pub session_cost: NanoUsd,
+    /// What requests under way hold of the run's money: it is not spent, and not to be had.
+    #[serde(default)]
+    pub cost_held: NanoUsd,
+    /// The same of the session's.
+    #[serde(default)]
+    pub session_cost_held: NanoUsd,
     /// Time since the run's first request, idle gaps left out.
     pub elapsed: Millis,
     /// What the next request's input comes to in tokens, as near as that can be told: a request

@@ -128,10 +128,7 @@ pub(crate) enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Spent(short) => write!(f, "{short}"),
-            Self::Busy(short) => {
-                write!(f, "{short}, and {} of it is held by other requests", short.reserved)
-            }
+            Self::Spent(short) | Self::Busy(short) => write!(f, "{short}"),
             Self::Away(away) => write!(f, "{away}"),
             Self::Full { most } => write!(f, "more than {most} accounts of money are in use"),
         }
@@ -169,8 +166,12 @@ impl Short {
 
 impl fmt::Display for Short {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { limit, spent, least, .. } = self;
-        write!(f, "{spent} of {limit} is spent, and the request may cost {least}")
+        let Self { limit, spent, reserved, least, .. } = self;
+        write!(f, "{spent} of {limit} is spent, ")?;
+        if *reserved > NanoUsd::ZERO {
+            write!(f, "{reserved} is held for requests under way, ")?;
+        }
+        write!(f, "and the request may cost {least}")
     }
 }
 

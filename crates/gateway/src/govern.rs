@@ -3,6 +3,7 @@
 //!
 //! What to send and what to show is decided by [`softland_session`]; here it is carried out.
 
+mod above;
 mod account;
 mod alive;
 mod end;

@@ -165,6 +165,46 @@ async fn requests_of_openais_protocols_never_overspend_a_cap_and_use_it() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_requests_behind_a_counted_context_use_nearly_all_of_a_cap() {
+    let (provider, bill) = biller(2_000, [Duration::from_millis(100); 2]).await;
+    let keys = [("session_cost_limit_usd", text("5.00"))];
+    let gateway = Running::with(governed(&provider.url(), &keys)).await;
+    let context = "all work and no play ".repeat(300_000 / 21);
+    let mut trunk = Client::new(true).asking(&context).with("x-softland-session: s");
+    trunk.body["model"] = json!(large(Api::Anthropic));
+    trunk = trunk.limited(128_000);
+    trunk.turn(&gateway).await;
+    let asking = (0..50).map(|n| {
+        let (mut one, gateway) = (trunk.clone(), &gateway);
+        one.says(&format!("And what of part {n}?"));
+        async move { read(&one.post(gateway).await) }
+    });
+    let responses = futures_util::future::join_all(asking).await;
+    assert!(responses.iter().all(|one| one.end == End::Whole && !one.text().is_empty()));
+    let billed = bill.load(Ordering::SeqCst);
+    println!("{:.0} % of the cap used", billed as f64 * 100.0 / (5 * DOLLAR) as f64);
+    assert!(billed <= 5 * DOLLAR, "{billed} is more than the cap");
+    assert!(billed >= 5 * DOLLAR * 9 / 10, "{billed} is less than nine tenths of the cap");
+}
+
+#[tokio::test]
+async fn what_is_told_of_a_cap_is_what_was_spent_of_it() {
+    // The first holds most of the cap for as long as it hangs, and nothing of it is spent.
+    let answer = || Reply::Says(vec![json!({"type": "text", "text": "x"})], "end_turn");
+    let upstream = Scripted::plays(vec![Reply::Silent, answer()]).await;
+    let keys = [("session_cost_limit_usd", text("0.08"))];
+    let gateway = Running::with(governed(&upstream.url(), &keys)).await;
+    let ask = || client(Api::Anthropic, false).with("x-softland-session: s");
+    let mut wire = gateway.client().await;
+    wire.send(ask().request(&gateway)).await;
+    upstream.stands.notified().await;
+    let landed = ask().asking("Another one.").post(&gateway).await;
+    let asked = (upstream.provider.count() > 1).then(|| upstream.asked(1).to_string());
+    let told = format!("{} {}", landed.text(), asked.unwrap_or_default());
+    assert!(told.contains("limit reached ($0.00 of $0.08)"), "{told}");
+}
+
 #[tokio::test]
 async fn sub_agents_spend_their_parents_money() {
     let upstream = Simulated::playing("sweeper").await;

@@ -7,18 +7,18 @@ use crate::money::NanoUsd;
 use crate::policy::Policy;
 
 pub(crate) fn reached(facts: &Facts, policy: &Policy) -> Option<Because> {
-    caps(facts, policy).find_map(|(reason, used, limit)| {
+    caps(facts, policy).find_map(|Cap { reason, used, held, limit }| {
         let least = output_cost(policy.reserve_tokens.saturating_add(facts.thinking_budget), facts);
         let answer = facts.reserve_input_cost + output_cost(policy.reserve_tokens, facts);
         let needed = facts.next_input_cost + least + answer;
-        (limit.less(used) < needed).then(|| because(reason, used, limit))
+        (limit.less(used).less(held) < needed).then(|| because(reason, used, limit))
     })
 }
 
 pub(crate) fn warned(facts: &Facts, policy: &Policy) -> Option<Because> {
     caps(facts, policy)
-        .find(|(_, used, limit)| policy.warn_at.reached(used.0, limit.0))
-        .map(|(reason, used, limit)| because(reason, used, limit))
+        .find(|cap| policy.warn_at.reached(cap.used.0, cap.limit.0))
+        .map(|Cap { reason, used, limit, .. }| because(reason, used, limit))
 }
 
 fn because(reason: Reason, used: NanoUsd, limit: NanoUsd) -> Because {
@@ -38,8 +38,8 @@ pub(crate) fn last_room(facts: &Facts, policy: &Policy) -> Option<u64> {
 
 fn least_room(facts: &Facts, policy: &Policy, before_output: NanoUsd) -> Option<u64> {
     caps(facts, policy)
-        .map(|(_, used, limit)| {
-            let left = limit.less(used).less(before_output);
+        .map(|Cap { used, held, limit, .. }| {
+            let left = limit.less(used).less(held).less(before_output);
             left.0.saturating_mul(1000).checked_div(facts.output_pico).unwrap_or(u64::MAX)
         })
         .min()
@@ -49,11 +49,23 @@ fn output_cost(tokens: u64, facts: &Facts) -> NanoUsd {
     NanoUsd(tokens.saturating_mul(facts.output_pico).div_ceil(1000))
 }
 
-fn caps(facts: &Facts, policy: &Policy) -> impl Iterator<Item = (Reason, NanoUsd, NanoUsd)> {
-    let run = policy.cost_limit_usd.map(|limit| (Reason::Cost, facts.cost, limit));
-    let session = policy
-        .session_cost_limit_usd
-        .map(|limit| (Reason::SessionCost, facts.session_cost.max(facts.cost), limit));
-    let above = facts.cost_above.map(|above| (Reason::Cost, above.used, above.limit));
+/// A limit of money, and what there is to say against it.
+struct Cap {
+    reason: Reason,
+    used: NanoUsd,
+    /// By requests under way. It is never told as used.
+    held: NanoUsd,
+    limit: NanoUsd,
+}
+
+fn caps(facts: &Facts, policy: &Policy) -> impl Iterator<Item = Cap> {
+    let Facts { cost, cost_held, session_cost, session_cost_held, .. } = *facts;
+    let cap = |reason, (used, held), limit| Cap { reason, used, held, limit };
+    let run = policy.cost_limit_usd.map(|limit| cap(Reason::Cost, (cost, cost_held), limit));
+    let session = (session_cost.max(cost), session_cost_held);
+    let session =
+        policy.session_cost_limit_usd.map(|limit| cap(Reason::SessionCost, session, limit));
+    let above = facts.cost_above;
+    let above = above.map(|above| cap(Reason::Cost, (above.used, NanoUsd::ZERO), above.limit));
     run.into_iter().chain(session).chain(above)
 }

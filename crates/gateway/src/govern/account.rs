@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use softland_session::core::models::{Model, Price};
 use softland_session::core::policy::Policy;
-use softland_session::core::{Facts, Limit, Millis, NanoUsd};
+use softland_session::core::{Above, Facts, Limit, Millis, NanoUsd};
 use softland_session::wire::Tokens;
 use softland_session::wire::request::Request;
 use tokio::sync::Notify;
@@ -25,6 +25,8 @@ pub(super) struct Purse {
     pub(super) session: String,
     /// Its parent's, with the parent's limit and what the parent holds back for its answer.
     pub(super) parent: Option<(String, NanoUsd, NanoUsd)>,
+    /// Its parent's tokens, this run's apart that are under way.
+    pub(super) tokens_above: Option<Above<u64>>,
 }
 
 /// What a model costs.
@@ -183,6 +185,10 @@ impl Account {
             next_input: money::input_estimate(self.known, self.newest.size),
             thinking_budget: self.thinking_budget,
             tool_refusals: self.state.tool_refusals,
+            tokens_above: self
+                .purse
+                .tokens_above
+                .map(|above| Above { used: above.used.saturating_add(total), ..above }),
             ..Facts::default()
         };
         if let Some(price) = price {
@@ -191,12 +197,17 @@ impl Account {
             facts.output_pico = price.output;
         }
         if let Some(short) = short {
-            // What others hold is as good as spent, and so is what a parent has not got.
+            // What others hold is as good as spent, and is not told as spent.
             let gone = short.limit.less(short.left());
+            let held = gone.less(short.spent);
             if short.account == self.purse.session {
-                facts.session_cost = facts.session_cost.max(gone);
-            } else {
-                facts.cost = facts.cost.max(gone);
+                facts.session_cost = facts.session_cost.max(short.spent);
+                facts.session_cost_held = held;
+            } else if short.account == self.purse.run {
+                facts.cost = facts.cost.max(short.spent);
+                facts.cost_held = held;
+            } else if let Some((_, limit, _)) = self.purse.parent {
+                facts.cost_above = Some(Above { used: limit.less(short.left()), limit });
             }
         }
         facts

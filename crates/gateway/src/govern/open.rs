@@ -13,6 +13,7 @@ use softland_session::wire::request::Request;
 use softland_session::{Chain, Context, Opened, Out, Outline, uses_tags};
 
 use super::Asked;
+use super::above::{self, parent_limit};
 use super::account::{Account, Leased, Purse, Tariff};
 use super::flow::Flow;
 use super::policy::{self, Chosen};
@@ -65,7 +66,7 @@ impl Opening {
             return Err(Box::new(thread_refused()));
         }
         let place = Place::find(&asked.gate, &identity, &outline).await;
-        inherit(&mut chosen.policy, &place);
+        above::inherit(&mut chosen.policy, &place, asked.gate.now());
         // Who writes calls as text shows it nowhere but there.
         let tags = chosen.shaping.as_ref().map(|shaping| &shaping.shape.tags);
         let uses_tools = outline.uses_tools || tags.is_some_and(|tags| uses_tags(request, tags));
@@ -144,7 +145,7 @@ impl Opening {
             return Err(Box::new(cancelled(&self.asked.target)));
         }
         let (state, continues) = self.state(&run, now);
-        let known = state.known.filter(|known| self.goes_on_from(known));
+        let known = self.known(&state);
         let tariff = Tariff::of(&self.target.live.settings.prices, &self.model, self.row);
         let purse = self.purse(&run, &state);
         self.carry_fork(&purse, &state).await;
@@ -272,6 +273,16 @@ impl Opening {
         &self.body
     }
 
+    /// The newest context that was counted and that this request goes on from: of its run, or, where
+    /// that begins, of one before it in the conversation.
+    fn known(&self, state: &RunState) -> Option<Counted> {
+        if self.metered || state.known.is_some() {
+            return state.known.filter(|known| self.goes_on_from(known));
+        }
+        let known = self.place.kept.runs.values().filter_map(|run| run.known);
+        known.filter(|known| self.goes_on_from(known)).max_by_key(|known| known.tokens)
+    }
+
     fn goes_on_from(&self, known: &Counted) -> bool {
         let before = self.outline.answered.iter().any(|turn| turn.before == known.context);
         before || self.outline.here == known.context
@@ -299,7 +310,8 @@ impl Opening {
             (None, None) => state.account.clone(),
         };
         let parent = parent.filter(|(account, ..)| *account != own);
-        Purse { run: own, session, parent }
+        let tokens_above = above::tokens(&self.place).filter(|_| !self.metered);
+        Purse { run: own, session, parent, tokens_above }
     }
 
     /// The account of the run that a title or a summary is asked for beside.
@@ -345,18 +357,6 @@ impl Opening {
             lease.settle(state.cost);
         }
     }
-}
-
-/// A sub-agent without a limit of its own has its parent's, and shares its account.
-fn inherit(policy: &mut Policy, place: &Place) {
-    if policy.cost_limit_usd.is_none() {
-        policy.cost_limit_usd = parent_limit(place);
-    }
-}
-
-fn parent_limit(place: &Place) -> Option<NanoUsd> {
-    let (_, kept) = place.parent.as_ref()?;
-    kept.pins.get(&kept.newest?)?.policy.cost_limit_usd
 }
 
 fn limits_money(policy: &Policy, place: &Place) -> bool {

@@ -134,6 +134,12 @@ impl Asking<'_> {
         let own = Identity { agent: None, ..identity.clone() };
         let scope = own.scope()?;
         let kept = self.recall(&scope).await;
+        if kept.newest.is_some() || own.policy.is_none() {
+            return Some((scope, kept));
+        }
+        // A policy that was asked for the sub-agent alone.
+        let scope = Identity { policy: None, ..own }.scope()?;
+        let kept = self.recall(&scope).await;
         Some((scope, kept))
     }
 
