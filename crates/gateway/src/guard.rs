@@ -25,6 +25,13 @@ const IDENTITY: [HeaderName; 3] = [
     HeaderName::from_static("x-softland-policy"),
 ];
 
+/// Headers by which a proxy says that it passes on what somebody else asks.
+const PASSED_ON: [HeaderName; 3] = [
+    HeaderName::from_static("forwarded"),
+    HeaderName::from_static("x-forwarded-for"),
+    HeaderName::from_static("x-real-ip"),
+];
+
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 /// The rules of one configuration.
@@ -133,8 +140,8 @@ impl Guard {
         refuse(StatusCode::UNAUTHORIZED, what)
     }
 
-    /// Whether somebody may read the pages' API: on loopback anybody, elsewhere who shows the
-    /// token.
+    /// Whether somebody may read the pages' API: on loopback anybody, elsewhere and through a proxy
+    /// that says so who shows the token.
     ///
     /// # Errors
     /// With what has to be shown.
@@ -148,7 +155,9 @@ impl Guard {
             Door::Clients => self.listen.is_loopback(),
             Door::Admin => self.admin_is_loopback,
         };
-        if loopback { Ok(()) } else { self.may_change(headers, token) }
+        // Who comes through a proxy may be anywhere, wherever the proxy is.
+        let passed_on = PASSED_ON.iter().any(|name| headers.contains_key(name));
+        if loopback && !passed_on { Ok(()) } else { self.may_change(headers, token) }
     }
 
     /// Whether somebody may change something by the pages' API: with the token of the

@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 use softland_gateway::{Secret, Settings};
 use softland_session::core::policy::Value as Key;
 use support::client::Client;
+use support::events::Events;
 use support::script::{Reply, Scripted, calls, says};
 use support::sim::governed;
-use support::{Message, Running, Wire};
+use support::{Message, Running};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
@@ -51,57 +52,6 @@ fn token(gateway: &Running) -> String {
 async fn cancel(gateway: &Running, run: &str, headers: &[&str]) -> Message {
     let line = format!("POST /api/runs/{run}/cancel");
     gateway.ask(gateway.request(&line, headers, "{}")).await
-}
-
-/// A reader of server-sent events.
-struct Events {
-    wire: Wire,
-    text: String,
-}
-
-impl Events {
-    async fn of(gateway: &Running, path: &str, last: Option<&str>) -> Self {
-        let mut wire = gateway.client().await;
-        let last = last.map(|last| format!("last-event-id: {last}"));
-        let headers: Vec<&str> = last.iter().map(String::as_str).collect();
-        wire.send(gateway.request(&format!("GET {path}"), &headers, "")).await;
-        let head = wire.head().await.expect("a head");
-        assert_eq!(head.status(), 200, "{head:?}");
-        assert!(head.header("content-type").is_some_and(|kind| kind.starts_with("text/event-s")));
-        Self { wire, text: String::new() }
-    }
-
-    /// The next event with its id; `None` at the end.
-    async fn next(&mut self) -> Option<(String, Value)> {
-        loop {
-            if let Some((event, rest)) = self.text.split_once("\n\n") {
-                let (event, rest) = (event.to_owned(), rest.to_owned());
-                self.text = rest;
-                let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name));
-                let Some(data) = field("data: ") else { continue };
-                let id = field("id: ").unwrap_or_default().to_owned();
-                let mut value: Value = serde_json::from_str(data).expect("JSON");
-                if let Some(kind) = field("event: ") {
-                    value["kind"] = kind.into();
-                }
-                return Some((id, value));
-            }
-            let chunk = timeout(LONG, self.wire.chunk()).await.expect("something comes")?;
-            if chunk.is_empty() {
-                return None;
-            }
-            self.text.push_str(std::str::from_utf8(&chunk).expect("whole lines"));
-        }
-    }
-
-    /// Everything to the end of the run, or of the stream.
-    async fn rest(&mut self) -> Vec<(String, Value)> {
-        let mut all = Vec::new();
-        while let Some(event) = self.next().await {
-            all.push(event);
-        }
-        all
-    }
 }
 
 fn words(events: &[(String, Value)]) -> Vec<&str> {
@@ -294,6 +244,12 @@ async fn pages_protect_themselves_and_off_loopback_need_the_token() {
     }
     let host = "GET / HTTP/1.1\r\nhost: evil.example\r\n\r\n";
     assert_eq!(loopback.ask(host).await.status(), 403);
+    let through = ["x-forwarded-for: 192.0.2.7"];
+    let passed_on = loopback.request("GET /api/runs", &through, "");
+    assert_eq!(loopback.ask(passed_on).await.status(), 401, "a proxy's client may be anywhere");
+    let bearer = format!("authorization: Bearer {}", token(&loopback));
+    let passed_on = loopback.request("GET /api/runs", &[through[0], &bearer], "");
+    assert_eq!(loopback.ask(passed_on).await.status(), 200);
     let cross = loopback.request("GET /api/runs", &["sec-fetch-site: cross-site"], "");
     assert_eq!(loopback.ask(cross).await.status(), 403);
 

@@ -7,6 +7,9 @@ use softland_session::core::Phase;
 use super::flow::Flow;
 use crate::headers;
 
+/// Proxies such as nginx hold back a stream that is not marked so.
+pub(super) const UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
+
 const RUN: HeaderName = HeaderName::from_static("x-softland-run");
 const PHASE: HeaderName = HeaderName::from_static("x-softland-phase");
 const CALLS: HeaderName = HeaderName::from_static("x-softland-tool-calls");
@@ -21,6 +24,9 @@ pub(super) fn of(flow: &Flow, upstream: &HeaderMap) -> HeaderMap {
     if upstream.is_empty() {
         let kind = if streams { "text/event-stream; charset=utf-8" } else { "application/json" };
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    }
+    if streams {
+        headers.insert(UNBUFFERED, HeaderValue::from_static("no"));
     }
     add(flow, &mut headers);
     headers

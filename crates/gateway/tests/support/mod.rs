@@ -22,6 +22,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 pub(crate) mod client;
+pub(crate) mod events;
 pub(crate) mod reading;
 pub(crate) mod script;
 pub(crate) mod sim;
