@@ -16,8 +16,11 @@ use crate::render::{Lost, Writer, count};
 
 mod find;
 mod html;
+mod pages;
 mod table;
 mod worst;
+
+pub(crate) use pages::Pages;
 
 /// Files named in a message.
 const NAMED: usize = 20;

@@ -12,6 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use arc_swap::ArcSwap;
 use softland_ledger::{Clock, Ledger, OpenError, Options, Record};
 use softland_session::core::{Ended, Outcome, Reason};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -53,6 +54,8 @@ pub(crate) struct Gate {
     pub(crate) tapes: Tapes,
     /// Streams to pages now.
     pub(crate) pages_seats: Arc<AtomicUsize>,
+    /// Whoever has it makes a report.
+    pub(crate) pages_audit: Arc<Semaphore>,
     /// Where the pages are.
     pages: SocketAddr,
     /// What the pages ask for where the configuration names no token.
@@ -99,6 +102,7 @@ impl Gate {
             cut: CancellationToken::new(),
             tapes: Tapes::default(),
             pages_seats: Arc::default(),
+            pages_audit: Arc::new(Semaphore::new(1)),
             pages,
             pages_token,
             stamp,

@@ -4,6 +4,7 @@
 //! It reads no argument, no environment variable and no configuration file: [`Settings`] come in.
 
 mod accounts;
+mod audit;
 mod body;
 mod detach;
 mod errors;
@@ -26,6 +27,7 @@ mod settings;
 mod store;
 mod upstream;
 
+pub use audit::{Audit, AuditAsked, AuditForm};
 pub use gate::{ReloadProblem, UpstreamProblem};
 pub use metrics::{INTERVENTIONS, Summary, Would};
 pub use secret::Secret;

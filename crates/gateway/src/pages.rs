@@ -8,6 +8,7 @@ use std::sync::Arc;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
+use hyper::body::Incoming;
 use serde_json::{Value, json};
 use softland_ledger::{Query, Reader};
 
@@ -18,6 +19,7 @@ use crate::server::Door;
 use crate::settings::Protocol;
 
 mod assets;
+mod audit;
 mod cancel;
 mod said;
 mod start;
@@ -36,16 +38,17 @@ const LISTED: usize = 1000;
 
 /// Whether a path is the pages'.
 pub(crate) fn is_here(path: &str) -> bool {
-    path.starts_with("/api/") || assets::find(path).is_some()
+    path.starts_with("/api/") || path.starts_with("/audit/") || assets::find(path).is_some()
 }
 
 /// Answers a request for a page or of one.
 pub(crate) async fn answer(
     gate: &Arc<Gate>,
     parts: &Parts,
+    body: Incoming,
     door: Door,
 ) -> Result<Response<Body>, Refusal> {
-    let mut response = match route(gate, parts, door).await {
+    let mut response = match route(gate, parts, body, door).await {
         Ok(response) => response,
         Err(refusal) => refusal.response(),
     };
@@ -53,7 +56,12 @@ pub(crate) async fn answer(
     Ok(response)
 }
 
-async fn route(gate: &Arc<Gate>, parts: &Parts, door: Door) -> Result<Response<Body>, Refusal> {
+async fn route(
+    gate: &Arc<Gate>,
+    parts: &Parts,
+    body: Incoming,
+    door: Door,
+) -> Result<Response<Body>, Refusal> {
     let path = parts.uri.path();
     // With an address of their own they are there alone.
     if door == Door::Clients && gate.live().settings.admin.listen.is_some() {
@@ -64,7 +72,7 @@ async fn route(gate: &Arc<Gate>, parts: &Parts, door: Door) -> Result<Response<B
     }
     let Some(api) = path.strip_prefix("/api/") else {
         only(&parts.method, &[Method::GET, Method::HEAD])?;
-        return assets::find(path).ok_or_else(nothing);
+        return assets::find(path).or_else(|| audit::file(gate, path)).ok_or_else(nothing);
     };
     // A browser says so of itself; who is no browser says nothing.
     if parts.headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site") {
@@ -73,6 +81,9 @@ async fn route(gate: &Arc<Gate>, parts: &Parts, door: Door) -> Result<Response<B
     }
     let live = gate.live();
     let names: Vec<&str> = api.split('/').collect();
+    if let ["audit"] = names.as_slice() {
+        return audit::answer(gate, parts, body, door).await;
+    }
     if let ["runs", run, "cancel"] = names.as_slice() {
         if parts.method != Method::POST {
             return Ok(not_allowed("POST"));

@@ -12,6 +12,7 @@ use softland_session::core::models::{self, Model, Price};
 use softland_session::core::policy::Policy;
 use softland_session::wire::tags::Shape;
 
+use crate::audit::Audit;
 use crate::secret::Secret;
 
 /// Everything a gateway is told.
@@ -48,6 +49,8 @@ pub struct Settings {
     pub ledger_full: bool,
     /// How long the ledger keeps a run.
     pub retention: Option<Duration>,
+    /// What makes the reports of the page `/audit`; `None`: there are none.
+    pub audit: Option<Arc<dyn Audit>>,
     /// The event log.
     pub log: LogSettings,
     /// Bounds on what clients send and how long things take.
@@ -154,6 +157,8 @@ pub struct LogSettings {
 pub struct Limits {
     /// Bytes of a governed request body, unpacked.
     pub body: usize,
+    /// Bytes of a recording that a browser hands over for the audit.
+    pub recording: u64,
     /// Connections at a time.
     pub connections: usize,
     /// Time for a request's head.
@@ -180,6 +185,7 @@ impl Default for Limits {
         Self {
             // Anthropic takes 32 MB, and base64 in other encodings less.
             body: 64 << 20,
+            recording: 256 << 20,
             connections: 10_000,
             head_time: Duration::from_secs(10),
             body_time: Duration::from_secs(60),

@@ -253,6 +253,7 @@ impl<'s> Conversation<'s> {
         }
         let mut report = run.report(verdict, self.inferred);
         report.run = self.name_of();
+        report.beside.name.clone_from(&self.name);
         report.session.clone_from(&self.session);
         report.agent.clone_from(&self.agent);
         report.source.clone_from(&self.path);

@@ -7,7 +7,7 @@ mod scan;
 use std::borrow::Cow;
 use std::io::Read;
 
-pub(crate) use open::open;
+pub(crate) use open::{GIVEN_UP, open};
 pub(crate) use scan::Scan;
 
 /// The longest line or value that is read.

@@ -150,5 +150,20 @@ pub fn read<S: Sink>(
     sink: impl Fn(&Path) -> S + Sync,
     progress: impl Fn(Progress) + Sync,
 ) -> Read<S> {
-    reading::read(paths, options, &sink, &progress)
+    let on = |now| {
+        progress(now);
+        true
+    };
+    reading::read(paths, options, &sink, &on)
+}
+
+/// As [`read`](fn@read), for as long as `on` says so: it is asked as `progress` is told. What is not
+/// read then is listed.
+pub fn read_while<S: Sink>(
+    paths: &[PathBuf],
+    options: &Options,
+    sink: impl Fn(&Path) -> S + Sync,
+    on: impl Fn(Progress) -> bool + Sync,
+) -> Read<S> {
+    reading::read(paths, options, &sink, &on)
 }

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::claude_code::Ids;
-use crate::input::{Input, open};
+use crate::input::{GIVEN_UP, Input, open};
 use crate::kind::{Form, LOOKED_AT, Table, tell};
 use crate::opencode::Known;
 use crate::out::Out;
@@ -23,13 +23,13 @@ pub(crate) fn read<S: Sink>(
     paths: &[PathBuf],
     options: &Options,
     sink: &(impl Fn(&Path) -> S + Sync),
-    progress: &(dyn Fn(Progress) + Sync),
+    progress: &(dyn Fn(Progress) -> bool + Sync),
 ) -> Read<S> {
     let (found, unreadable) = files(paths);
     let total = found.iter().map(|file| file.bytes).sum();
     let done = AtomicU64::new(0);
     let tell = || progress(Progress { done: done.load(Ordering::Relaxed).min(total), total });
-    tell();
+    let _ = tell();
     let next = AtomicUsize::new(0);
     let slots: Vec<Mutex<Option<File<S>>>> = found.iter().map(|_| Mutex::new(None)).collect();
     let work = || {
@@ -54,7 +54,7 @@ pub(crate) fn read<S: Sink>(
     once(&found, &mut read, sink);
     join(&found, &mut read, sink);
     done.store(total, Ordering::Relaxed);
-    tell();
+    let _ = tell();
     collect(found, read, unreadable)
 }
 
@@ -77,7 +77,7 @@ fn one<S: Sink>(
     file: &Found,
     sink: &impl Fn(&Path) -> S,
     done: &AtomicU64,
-    tell_progress: &(dyn Fn() + Sync),
+    tell_progress: &(dyn Fn() -> bool + Sync),
     known: &Ids,
 ) -> File<S> {
     let mut read = File::default();
@@ -118,7 +118,7 @@ fn one<S: Sink>(
         Form::SweAgent => swe_agent::read(&mut input, &mut out),
         Form::Events => softland::read(&mut input, &mut out),
         Form::Ledger => match plain {
-            Some(path) => others = !softland::ledger(path, &mut out),
+            Some(path) => others = !softland::ledger(path, &mut out, tell_progress),
             None => out.unreadable(None, "a compressed ledger: to be unpacked first"),
         },
         Form::OpenCode(_) => {}
@@ -142,6 +142,9 @@ fn finish(input: &Input<'_>, out: &mut Out<'_>) {
 }
 
 fn damaged(reason: &str) -> String {
+    if reason == GIVEN_UP {
+        return reason.to_owned();
+    }
     format!("damaged or cut: {reason}")
 }
 
@@ -165,7 +168,7 @@ fn once<S: Sink>(found: &[Found], read: &mut [File<S>], sink: &impl Fn(&Path) ->
         let again =
             !known.messages.is_disjoint(&ids.messages) || !known.lines.is_disjoint(&ids.lines);
         if again {
-            *slot = one(file, sink, &AtomicU64::new(0), &|| {}, &known);
+            *slot = one(file, sink, &AtomicU64::new(0), &|| true, &known);
         }
         known.messages.extend(ids.messages);
         known.lines.extend(ids.lines);
@@ -228,7 +231,7 @@ fn with<S: Sink>(
     take: &mut dyn FnMut(&mut Input<'_>, &mut Out<'_>),
 ) {
     let (Some(file), Some(slot)) = (found.get(at), read.get_mut(at)) else { return };
-    let (count, tell) = (AtomicU64::new(0), || {});
+    let (count, tell) = (AtomicU64::new(0), || true);
     match open(&file.path, &count, &tell) {
         Err(error) => slot.unreadable.push((None, error.to_string())),
         Ok((inner, _)) => {

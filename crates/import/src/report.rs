@@ -183,6 +183,8 @@ pub struct WhatIf {
 /// What stands in no JSON.
 #[derive(Clone, Debug, Default)]
 pub struct Beside {
+    /// The recording's own name of it, where it has one.
+    pub name: Option<String>,
     /// Turns that are waste.
     pub wasted_turns: u64,
     /// Turns whose cost is not known.

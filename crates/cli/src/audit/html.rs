@@ -6,12 +6,16 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 use softland_import::is_good;
-use softland_import::report::{Report, RunReport, StepLine};
+use softland_import::report::{Report, RunReport};
 
-use super::worst::{money, money_of, place, signal, what_if, worst};
+use super::worst::{money, money_of};
 use crate::render::{count, grouped, harmless_char};
 
-/// Runs that are shown with their steps.
+mod runs;
+
+pub(super) use runs::Runs;
+
+/// Runs that are shown with their steps, and problems.
 const SHOWN: usize = 50;
 /// Characters of one text of a recording.
 const TEXT: usize = 400;
@@ -23,8 +27,9 @@ const SPANS: [u64; 6] = [1, 6, 24, 168, 720, 8760];
 const CHARTS: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
 const CHARTS_STYLE: &str = include_str!("../../assets/uplot/uPlot.min.css");
 const CHARTS_LICENCE: &str = include_str!("../../assets/uplot/LICENSE");
-const STYLE: &str = include_str!("../../assets/audit/page.css");
-const SCRIPT: &str = include_str!("../../assets/audit/page.js");
+const PAGE_STYLE: &str = include_str!("../../assets/audit/page.css");
+const STYLE: &str = include_str!("../../assets/audit/report.css");
+const SCRIPT: &str = include_str!("../../assets/audit/report.js");
 
 /// The page.
 pub(super) fn page(report: &Report) -> String {
@@ -36,25 +41,61 @@ pub(super) fn page(report: &Report) -> String {
          script-src 'unsafe-inline'; style-src 'unsafe-inline'\">\n\
          <title>softland audit</title>\n",
     );
-    // The script's own first line names an address; its licence stands here in full.
-    let charts = CHARTS.split_once('\n').map_or(CHARTS, |(_, rest)| rest);
+    let charts = charts();
     push(&mut page, format_args!("<!-- The charts: uPlot 1.6.32.\n{CHARTS_LICENCE}-->\n"));
-    push(&mut page, format_args!("<style>{CHARTS_STYLE}{STYLE}</style>\n</head>\n<body>\n"));
-    push(&mut page, format_args!("<main>\n<h1>softland audit</h1>\n"));
-    page += &sums(report);
-    page += &charts_of(report);
-    page += &outcomes(report);
-    page += &runs(report);
-    page += &policy(report);
-    page += &sources(report);
-    push(&mut page, format_args!("</main>\n<script>{charts}</script>\n"));
-    let data = script_safe(&data(report).to_string());
     push(
         &mut page,
+        format_args!("<style>{CHARTS_STYLE}{PAGE_STYLE}{STYLE}</style>\n</head>\n<body>\n"),
+    );
+    push(&mut page, format_args!("<main class=\"report\">\n<h1>softland audit</h1>\n"));
+    page += &body(report, Runs::OfFiles);
+    push(&mut page, format_args!("</main>\n<script>{charts}</script>\n"));
+    push(&mut page, format_args!("<script>{SCRIPT}softlandReport();</script>\n</body>\n</html>\n"));
+    page
+}
+
+/// What a page says of the report, whoever's page it is, with what its script draws.
+pub(super) fn body(report: &Report, of: Runs) -> String {
+    let mut text = sums(report);
+    text += &charts_of(report);
+    text += &outcomes(report);
+    text += &runs::all(report, of);
+    text += &policy(report);
+    text += &sources(report);
+    let data = script_safe(&data(report).to_string());
+    push(
+        &mut text,
         format_args!("<script type=\"application/json\" id=\"data\">{data}</script>\n"),
     );
-    push(&mut page, format_args!("<script>{SCRIPT}</script>\n</body>\n</html>\n"));
-    page
+    text
+}
+
+/// A report in which there is no run: what was looked at, and why nothing came of it.
+pub(super) fn nothing(report: &Report) -> String {
+    let known = report.sources.iter().any(|source| source.kind.is_some());
+    let what = match known {
+        true => "There is no run in it.",
+        false => "Nothing in it could be read as a session of an agent.",
+    };
+    format!("<p class=\"none\">{what}</p>\n{}", sources(report))
+}
+
+/// A file that a gateway's page needs to show a [`body`], as the page of the report has it within.
+pub(super) fn file(path: &str) -> Option<(&'static str, &'static [u8])> {
+    let (style, script) = ("text/css; charset=utf-8", "text/javascript; charset=utf-8");
+    Some(match path {
+        "charts.js" => (script, charts().as_bytes()),
+        "charts.css" => (style, CHARTS_STYLE.as_bytes()),
+        "report.js" => (script, SCRIPT.as_bytes()),
+        "report.css" => (style, STYLE.as_bytes()),
+        "LICENSE" => ("text/plain; charset=utf-8", CHARTS_LICENCE.as_bytes()),
+        _ => return None,
+    })
+}
+
+/// The script's own first line names an address; its licence goes with it in full.
+fn charts() -> &'static str {
+    CHARTS.split_once('\n').map_or(CHARTS, |(_, rest)| rest)
 }
 
 /// Writing into a text cannot fail.
@@ -278,123 +319,19 @@ fn bars(rows: &[(String, u64)], of: u64) -> String {
     }
     let mut text = String::from("<table class=\"bars\"><tbody>\n");
     for (name, runs) in rows {
-        let share = runs * 1000 / of.max(1);
-        let (whole, tenth) = (share / 10, share % 10);
+        let share = (runs * 1000 / of.max(1)).max(4);
         push(
             &mut text,
             format_args!(
-                "<tr><th scope=\"row\">{}</th><td>{}</td><td class=\"bar\"><span \
-                 style=\"width:{whole}.{tenth}%\"></span></td></tr>\n",
+                "<tr><th scope=\"row\">{}</th><td>{}</td><td class=\"bar\"><svg viewBox=\"0 0 1000 \
+                 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect width=\"{share}\" \
+                 height=\"10\"></rect></svg></td></tr>\n",
                 safe(name),
                 grouped(*runs)
             ),
         );
     }
     text + "</tbody></table>\n"
-}
-
-fn runs(report: &Report) -> String {
-    let worst = worst(report);
-    let mut text = String::from("<section>\n<h2>The worst runs</h2>\n");
-    if worst.is_empty() {
-        text += "<p>No signal reached its limit, and the policy would have ended no run.</p>\n";
-    }
-    if worst.len() > SHOWN {
-        push(
-            &mut text,
-            format_args!(
-                "<p>The worst {SHOWN} of {}; <code>--format json</code> has all of them.</p>\n",
-                grouped(worst.len() as u64)
-            ),
-        );
-    }
-    for run in worst.into_iter().take(SHOWN) {
-        text += &one(run);
-    }
-    text + "</section>\n"
-}
-
-fn one(run: &RunReport) -> String {
-    let kinds: Vec<&str> = run.signals.iter().map(|listed| listed.signal.word()).collect();
-    let kinds = if kinds.is_empty() { "no signal".to_owned() } else { kinds.join(", ") };
-    let mut text = String::from("<details class=\"run\">\n<summary>");
-    push(
-        &mut text,
-        format_args!(
-            "<b>{}</b> wasted of {} · {} · {} · {kinds} · <bdi>{}</bdi></summary>\n",
-            money(run.wasted_usd),
-            money_of(run.cost_usd, run.beside.unpriced_turns),
-            count(run.turns, "turn"),
-            count(run.tool_calls, "call"),
-            safe(&run.run)
-        ),
-    );
-    push(&mut text, format_args!("<p><bdi>{}</bdi>", safe(&place(run))));
-    if let Some(agent) = &run.agent {
-        push(&mut text, format_args!(" · sub-agent <bdi>{}</bdi>", safe(agent)));
-    }
-    if run.inferred {
-        text += " · made out, not recorded as one run";
-    }
-    text += "</p>\n";
-    if let Some(judged) = &run.what_if {
-        push(&mut text, format_args!("<p>{}</p>\n", safe(&what_if(judged).join(" · "))));
-    }
-    text += "<ul>\n";
-    for listed in &run.signals {
-        push(
-            &mut text,
-            format_args!(
-                "<li><b>{}</b>, {} wasted",
-                safe(&signal(listed)),
-                money(listed.wasted_usd)
-            ),
-        );
-        let evidence = &listed.evidence;
-        for said in [&evidence.call, &evidence.text].into_iter().flatten() {
-            push(&mut text, format_args!("<br><code>{}</code>", safe(said)));
-        }
-        if let Some(result) = &evidence.result {
-            push(&mut text, format_args!("<br>result <code>{result}</code>"));
-        }
-        let turns: Vec<String> = evidence.turns.iter().map(ToString::to_string).collect();
-        push(&mut text, format_args!("<br>turns {}</li>\n", safe(&turns.join(", "))));
-    }
-    text += "</ul>\n";
-    text += &steps(&run.beside.steps, run.beside.steps_left_out);
-    text + "</details>\n"
-}
-
-fn steps(steps: &[StepLine], left_out: u64) -> String {
-    if steps.is_empty() {
-        return String::new();
-    }
-    let mut text = String::from(
-        "<div class=\"wide\"><table><thead><tr><th>Turn</th><th>What</th><th>Tokens</th>\
-         <th>Cost</th><th>Calls and results</th></tr></thead><tbody>\n",
-    );
-    for step in steps {
-        let class = if step.wasted { " class=\"wasted\"" } else { "" };
-        let mark = if step.wasted { ", waste" } else { "" };
-        let calls: Vec<String> =
-            step.calls.iter().map(|call| format!("<code>{}</code>", safe(call))).collect();
-        push(
-            &mut text,
-            format_args!(
-                "<tr{class}><td>{}</td><td>{}{mark}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
-                step.turn,
-                step.what,
-                grouped(step.tokens),
-                money(step.cost_usd),
-                calls.join("<br>")
-            ),
-        );
-    }
-    text += "</tbody></table></div>\n";
-    if left_out > 0 {
-        push(&mut text, format_args!("<p>{} left out.</p>\n", count(left_out, "more turn")));
-    }
-    text
 }
 
 fn policy(report: &Report) -> String {
@@ -429,9 +366,10 @@ fn sources(report: &Report) -> String {
     text += "</ul>\n";
     if !report.unreadable.is_empty() {
         let parts = count(report.unreadable.len() as u64, "part");
+        let open = if report.runs.is_empty() { " open" } else { "" };
         push(
             &mut text,
-            format_args!("<details><summary>{parts} could not be read</summary><ul>\n"),
+            format_args!("<details{open}><summary>{parts} could not be read</summary><ul>\n"),
         );
         for one in report.unreadable.iter().take(SHOWN) {
             let line = one.line.map(|line| format!(":{line}")).unwrap_or_default();

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use softland_agent::core::policy::{Policy, Value};
@@ -13,6 +14,7 @@ use softland_gateway::{Admin, BaseUrl, Limits, LogSettings, Prices, Secret, Sett
 
 use super::gateway::{Ledger, Retention};
 use super::{Config, Variable, no_policy};
+use crate::audit::Pages;
 
 /// Where the gateway listens where nothing else is said.
 const LISTEN: SocketAddr =
@@ -60,6 +62,8 @@ impl Config {
             return Err(problems);
         }
         let gateway = &self.gateway;
+        let mut policies = self.policies_with(&asked.keys);
+        policies.extend(forced_policy.clone());
         Ok(Settings {
             listen: self.listen(asked),
             allowed_hosts: gateway.allowed_hosts.clone(),
@@ -67,11 +71,6 @@ impl Config {
             client_tokens,
             upstreams,
             prices: Prices::new(self.prices.clone()),
-            policies: {
-                let mut policies = self.policies_with(&asked.keys);
-                policies.extend(forced_policy.clone());
-                policies
-            },
             routes: gateway.routes.clone(),
             shapes: gateway.shapes.clone(),
             forced_policy: forced_policy.map(|(name, _)| name),
@@ -83,9 +82,19 @@ impl Config {
                 Some(Retention::For(time)) => Some(time),
                 Some(Retention::Forever) => None,
             },
+            audit: Some(self.audit(asked, &policies)),
+            policies,
             log: LogSettings { events: gateway.events.clone() },
             limits: Limits::default(),
         })
+    }
+
+    /// What makes the reports of the pages: what the policy of most requests would have done.
+    fn audit(&self, asked: &Asked, policies: &BTreeMap<String, Policy>) -> Arc<Pages> {
+        let named = asked.policy.as_deref().unwrap_or("default");
+        let only = || policies.values().next().filter(|_| policies.len() == 1);
+        let policy = policies.get(named).or_else(only).cloned().unwrap_or_default();
+        Arc::new(Pages::new(policy, self.prices.clone()))
     }
 
     /// What is wrong with the file as `serve` would use it, wherever that runs.

@@ -26,6 +26,8 @@ pub(super) fn find(path: &str) -> Option<Response<Body>> {
         "/app.js" => ("text/javascript; charset=utf-8", include_bytes!("../../pages/app.js")),
         "/view.js" => ("text/javascript; charset=utf-8", include_bytes!("../../pages/view.js")),
         "/feed.js" => ("text/javascript; charset=utf-8", include_bytes!("../../pages/feed.js")),
+        "/audit" => ("text/html; charset=utf-8", include_bytes!("../../pages/audit.html")),
+        "/audit.js" => ("text/javascript; charset=utf-8", include_bytes!("../../pages/audit.js")),
         "/icon.svg" => ("image/svg+xml", include_bytes!("../../pages/icon.svg")),
         _ => return None,
     };

@@ -74,7 +74,7 @@ async fn handle(
         }
         Way::Pages => {
             ticket.goes(pages::ROUTE, &gate.no_upstream);
-            Box::pin(pages::answer(gate, &parts, door)).await
+            Box::pin(pages::answer(gate, &parts, body, door)).await
         }
         Way::Provider { .. } if door == Door::Admin => Err(no_provider(protocol)),
         Way::Provider { origin, protocol, route, path } => {

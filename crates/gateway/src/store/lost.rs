@@ -205,6 +205,7 @@ fn settings(upstream: SocketAddr, policy: Policy, ledger: Option<&Path>) -> Sett
         ledger: ledger.map(Path::to_owned),
         ledger_full: false,
         retention: None,
+        audit: None,
         log: LogSettings::default(),
         limits: Limits::default(),
     }

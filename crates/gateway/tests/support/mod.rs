@@ -359,6 +359,7 @@ pub(crate) fn settings(url: &str) -> Settings {
         ledger: None,
         ledger_full: false,
         retention: None,
+        audit: None,
         log: LogSettings::default(),
         limits: Limits::default(),
     }

@@ -189,6 +189,7 @@ impl Current {
             signals,
             what_if,
             beside: Beside {
+                name: None,
                 wasted_turns: wasted.len() as u64,
                 unpriced_turns: self.spent.iter().filter(|spent| spent.cost.is_none()).count()
                     as u64,

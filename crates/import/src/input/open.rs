@@ -5,6 +5,9 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Why the rest of a file is not read, where nobody wants it any more.
+pub(crate) const GIVEN_UP: &str = "not read from here on: it was given up";
+
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
@@ -12,14 +15,16 @@ const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 struct Counted<'c> {
     inner: File,
     count: &'c AtomicU64,
-    tell: &'c (dyn Fn() + Sync),
+    tell: &'c (dyn Fn() -> bool + Sync),
 }
 
 impl Read for Counted<'_> {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        if !(self.tell)() {
+            return Err(io::Error::other(GIVEN_UP));
+        }
         let read = self.inner.read(room)?;
         self.count.fetch_add(read as u64, Ordering::Relaxed);
-        (self.tell)();
         Ok(read)
     }
 }
@@ -28,7 +33,7 @@ impl Read for Counted<'_> {
 pub(crate) fn open<'c>(
     path: &Path,
     count: &'c AtomicU64,
-    tell: &'c (dyn Fn() + Sync),
+    tell: &'c (dyn Fn() -> bool + Sync),
 ) -> io::Result<(Box<dyn Read + 'c>, bool)> {
     let counted = Counted { inner: File::open(path)?, count, tell };
     let mut reader = BufReader::with_capacity(128 << 10, counted);

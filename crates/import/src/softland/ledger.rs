@@ -6,6 +6,7 @@ use rusqlite::{Connection, OpenFlags, Row};
 
 use super::{Event, Run};
 use crate::fields::Fields;
+use crate::input::GIVEN_UP;
 use crate::out::Out;
 
 /// What is read of a ledger, run by run in the order in which they began, each in order.
@@ -19,26 +20,29 @@ const EVENTS: &str = "
       FROM runs r JOIN requests q ON q.run_id = r.id
     ORDER BY 9, 10";
 
+/// Whether whoever asked still wants to know.
+type On<'o> = &'o (dyn Fn() -> bool + Sync);
+
 /// "soft", in SQLite's field for telling applications apart.
 const APPLICATION: i64 = 0x736f_6674;
 
 /// Reads a ledger; false where the database is another program's.
-pub(crate) fn read(path: &Path, out: &mut Out<'_>) -> bool {
+pub(crate) fn read(path: &Path, out: &mut Out<'_>, on: On<'_>) -> bool {
     let shared = beside(path, "-shm");
     let (log, there) = (beside(path, "-wal"), shared.exists());
     let waiting = std::fs::metadata(&log).is_ok_and(|log| log.len() > 0);
     let read = if waiting {
-        let read = open(path, false).and_then(|connection| ours(&connection, out));
+        let read = open(path, false).and_then(|connection| ours(&connection, out, on));
         if !there {
             // Made by reading; whoever writes the ledger would have made it before.
             let _ = std::fs::remove_file(&shared);
         }
         read.or_else(|_| {
             out.unreadable(None, "what is in its -wal file was not read");
-            open(path, true).and_then(|connection| ours(&connection, out))
+            open(path, true).and_then(|connection| ours(&connection, out, on))
         })
     } else {
-        open(path, true).and_then(|connection| ours(&connection, out))
+        open(path, true).and_then(|connection| ours(&connection, out, on))
     };
     if matches!(read, Ok(false)) {
         out.unreadable(None, "a SQLite file that is no ledger");
@@ -51,10 +55,10 @@ pub(crate) fn read(path: &Path, out: &mut Out<'_>) -> bool {
     })
 }
 
-fn ours(connection: &Connection, out: &mut Out<'_>) -> rusqlite::Result<bool> {
+fn ours(connection: &Connection, out: &mut Out<'_>, on: On<'_>) -> rusqlite::Result<bool> {
     let found: i64 = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
     if found == APPLICATION {
-        runs(connection, out)?;
+        runs(connection, out, on)?;
     }
     Ok(found == APPLICATION)
 }
@@ -85,11 +89,15 @@ fn open(path: &Path, still: bool) -> rusqlite::Result<Connection> {
     Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)
 }
 
-fn runs(connection: &Connection, out: &mut Out<'_>) -> rusqlite::Result<()> {
+fn runs(connection: &Connection, out: &mut Out<'_>, on: On<'_>) -> rusqlite::Result<()> {
     let mut statement = connection.prepare(EVENTS)?;
     let mut rows = statement.query([])?;
     let mut open: Option<(String, Run)> = None;
     while let Some(row) = rows.next()? {
+        if !on() {
+            out.unreadable(None, GIVEN_UP);
+            break;
+        }
         let name: String = row.get(0)?;
         if open.as_ref().is_none_or(|(known, _)| *known != name) {
             if let Some((_, mut run)) = open.take() {

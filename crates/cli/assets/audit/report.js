@@ -1,10 +1,10 @@
 
 "use strict";
-(function () {
-  var data = JSON.parse(document.getElementById("data").textContent);
-  var plots = [];
+// Draws what stands in #data, again whenever it is called.
+var softlandReport = (function () {
+  var data = null, plots = [];
   function colour(name) {
-    return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+    return getComputedStyle(document.querySelector(".report")).getPropertyValue(name).trim();
   }
   function axes(unit) {
     var ink = colour("--soft"), line = colour("--line");
@@ -67,12 +67,17 @@
   function all() {
     plots.forEach(function (plot) { plot[1].destroy(); });
     plots = [];
+    if (!data) { return; }
     spend();
     calls();
   }
-  all();
   addEventListener("resize", function () {
     plots.forEach(function (plot) { plot[1].setSize(size(plot[0])); });
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", all);
+  return function () {
+    var own = document.getElementById("data");
+    data = own && JSON.parse(own.textContent);
+    all();
+  };
 })();

@@ -1,0 +1,90 @@
+// The audit: a report on the ledger, or on a recording that is chosen. The gateway makes it, by the
+// same hand as the page of `softland audit`; here it is asked for and shown.
+
+import { Refused, ask, setToken } from "/feed.js";
+import { clean } from "/view.js";
+
+const MOST = 256 * 1024 * 1024;
+const $ = (id) => document.getElementById(id);
+let under = null;            // what can be given up
+let wanted = null;           // the recording, or null: the ledger
+
+function state(text, busy) {
+  $("state").textContent = text;
+  $("stop").hidden = !busy;
+  $("report").setAttribute("aria-busy", String(busy));
+}
+
+function trouble(error) {
+  const refused = error instanceof Refused && error.status === 401;
+  $("token-form").hidden = !refused;
+  $("trouble").hidden = false;
+  $("trouble").textContent = refused ? "The token of these pages is needed for this." : clean(error.message || String(error));
+}
+
+function show(html, keeps) {
+  // Made by the gateway, which writes what recordings say as text; a parsed document runs nothing.
+  const parsed = new DOMParser().parseFromString(html, "text/html");
+  $("report").replaceChildren(...parsed.body.childNodes);
+  $("kept").hidden = keeps !== "digests";
+  $("kept").textContent = keeps === "digests" ? "The ledger keeps digests: what tools were asked and answered is not kept and stands here as digests; decisions, counts and costs are whole. With [ledger] content = \"full\" a run's page shows what was said." : "";
+  // Scripts that wait for each other may come in any order.
+  if (document.readyState === "complete") window.softlandReport();
+  else addEventListener("load", () => window.softlandReport(), { once: true });
+}
+
+async function read(file) {
+  wanted = file;
+  if (under) under.abort();
+  const mine = new AbortController();
+  under = mine;
+  const what = file ? clean(file.name) : "the ledger";
+  $("title").textContent = "Audit of " + what;
+  document.title = "softland: audit of " + what;
+  $("trouble").hidden = true;
+  $("token-form").hidden = true;
+  $("kept").hidden = true;
+  $("report").replaceChildren();
+  state("Reading " + what + "…", true);
+  try {
+    if (file && file.size > MOST) throw new Error("This recording is larger than the 256 MiB that are read here; softland audit reads it.");
+    const options = { headers: { accept: "text/html" }, signal: mine.signal };
+    if (file) Object.assign(options, { method: "POST", body: file });
+    const response = await ask("/api/audit" + (file ? "?name=" + encodeURIComponent(file.name) : ""), options);
+    const html = await response.text();
+    if (under !== mine) return;
+    show(html, response.headers.get("x-softland-content"));
+    state("", false);
+  } catch (error) {
+    if (under !== mine) return;
+    if (mine.signal.aborted) { state("Given up. Nothing is read any more.", false); return; }
+    if (error instanceof Refused && error.status === 404 && !file) {
+      state("No ledger is kept here: nothing was written down that could be read. Choose a recording.", false);
+      return;
+    }
+    state("There is no report.", false);
+    trouble(error);
+  }
+}
+
+function takeToken() {
+  const given = /^#token=([^&]+)/.exec(location.hash);
+  if (given) {
+    sessionStorage.setItem("token", decodeURIComponent(given[1]));
+    history.replaceState(null, "", "/audit");
+  }
+  setToken(sessionStorage.getItem("token") || "");
+}
+
+$("file").addEventListener("change", () => { if ($("file").files.length) read($("file").files[0]); });
+$("ledger").addEventListener("click", () => { $("file").value = ""; read(null); });
+$("stop").addEventListener("click", () => { if (under) under.abort(); });
+$("token-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  sessionStorage.setItem("token", $("token").value.trim());
+  setToken($("token").value.trim());
+  $("token").value = "";
+  read(wanted);
+});
+takeToken();
+read(null);

@@ -1,0 +1,205 @@
+//! The audit among the pages: a report on the gateway's own ledger, or on a recording that a browser
+//! hands over. One at a time, apart from the requests of clients, and given up when nobody waits.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use http::header::{ACCEPT, ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::request::Parts;
+use http::{Method, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use tempfile::NamedTempFile;
+use tokio::io::AsyncWriteExt as _;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::refusal;
+use crate::audit::{Audit, AuditAsked, AuditForm};
+use crate::body::Body;
+use crate::errors::Refusal;
+use crate::gate::Gate;
+use crate::server::Door;
+
+/// How much of what was said the ledger keeps: `digests` or `full`.
+const KEEPS: HeaderName = HeaderName::from_static("x-softland-content");
+/// How long the ledger may take to write what waits.
+const WRITTEN: Duration = Duration::from_secs(2);
+/// Characters of a file's name.
+const NAME: usize = 200;
+
+/// What is read.
+enum Of {
+    Ledger(PathBuf),
+    /// A recording, which is removed when it has been read, and its name.
+    Handed(NamedTempFile, String),
+}
+
+/// A file that the page needs.
+pub(super) fn file(gate: &Gate, path: &str) -> Option<Response<Body>> {
+    let (kind, bytes) = gate.live().settings.audit.as_ref()?.file(path.strip_prefix("/audit/")?)?;
+    let mut response = Response::new(Body::full(bytes));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    Some(response)
+}
+
+/// Answers with a report.
+pub(super) async fn answer(
+    gate: &Arc<Gate>,
+    parts: &Parts,
+    body: Incoming,
+    door: Door,
+) -> Result<Response<Body>, Refusal> {
+    let live = gate.live();
+    let settings = &live.settings;
+    let Some(audit) = settings.audit.clone() else {
+        return Err(refusal(StatusCode::NOT_FOUND, "this gateway has no audit"));
+    };
+    match parts.method {
+        Method::GET => live.guard.may_read(&parts.headers, door, &gate.pages_token)?,
+        Method::POST => live.guard.may_change(&parts.headers, &gate.pages_token)?,
+        _ => return Ok(not_allowed()),
+    }
+    let (of, seat) = if parts.method == Method::GET {
+        let what = "no ledger is kept: choose a recording, or name a ledger in the config";
+        let path = settings.ledger.clone();
+        let path = path.ok_or_else(|| refusal(StatusCode::NOT_FOUND, what))?;
+        (Of::Ledger(path), seat(gate)?)
+    } else {
+        let declared = parts.headers.get(CONTENT_LENGTH).and_then(|text| text.to_str().ok());
+        let (most, pause) = (settings.limits.recording, settings.limits.body_time);
+        if declared.and_then(|text| text.parse::<u64>().ok()).is_some_and(|bytes| bytes > most) {
+            return Err(too_large(most));
+        }
+        let seat = seat(gate)?;
+        (Of::Handed(keep(body, &*audit, most, pause).await?, name(parts)), seat)
+    };
+    let keeps = if settings.ledger_full { "full" } else { "digests" };
+    let keeps = matches!(of, Of::Ledger(_)).then_some(keeps);
+    let form = form(parts);
+    let text = made(Arc::clone(gate), audit, of, form, seat).await?;
+    let mut response = Response::new(Body::full(text));
+    let kind = match form {
+        AuditForm::Json => "application/json",
+        AuditForm::Page => "text/html; charset=utf-8",
+    };
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    if let Some(keeps) = keeps {
+        response.headers_mut().insert(KEEPS, HeaderValue::from_static(keeps));
+    }
+    Ok(response)
+}
+
+/// Tells the thread at work that nobody waits for it: dropped with the request.
+#[derive(Default)]
+struct Waits(Arc<AtomicBool>);
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+async fn made(
+    gate: Arc<Gate>,
+    audit: Arc<dyn Audit>,
+    of: Of,
+    form: AuditForm,
+    seat: OwnedSemaphorePermit,
+) -> Result<String, Refusal> {
+    let waits = Waits::default();
+    let stop = Arc::clone(&waits.0);
+    let work = tokio::task::spawn_blocking(move || {
+        let (path, name) = match &of {
+            Of::Ledger(path) => {
+                if let Some(ledger) = &gate.ledger {
+                    let _ = ledger.drain(WRITTEN);
+                }
+                (path.as_path(), None)
+            }
+            Of::Handed(file, name) => (file.path(), Some(name.as_str())),
+        };
+        let text = audit.report(&AuditAsked { path, name, form, stop: &stop });
+        // The file first: whoever comes next finds nothing of this one.
+        drop(of);
+        drop(seat);
+        text
+    });
+    let what = "the report could not be made; the log says why";
+    work.await.map_err(|error| {
+        tracing::error!(%error, "an audit for the pages has failed");
+        refusal(StatusCode::INTERNAL_SERVER_ERROR, what)
+    })
+}
+
+fn seat(gate: &Gate) -> Result<OwnedSemaphorePermit, Refusal> {
+    let what = "another report is being made; there is one at a time";
+    let seat = Arc::clone(&gate.pages_audit).try_acquire_owned();
+    seat.map_err(|_| refusal(StatusCode::SERVICE_UNAVAILABLE, what))
+}
+
+/// Writes a recording to a file that only this user can read and that goes when it is dropped.
+async fn keep(
+    mut body: Incoming,
+    audit: &dyn Audit,
+    most: u64,
+    pause: Duration,
+) -> Result<NamedTempFile, Refusal> {
+    let failed = |error: io::Error| {
+        tracing::error!(%error, "a recording for the audit cannot be written");
+        refusal(StatusCode::INTERNAL_SERVER_ERROR, "the recording could not be kept to be read")
+    };
+    let mut made = tempfile::Builder::new();
+    let kept = made.prefix("softland-audit-").tempfile_in(audit.folder()).map_err(failed)?;
+    let mut to = tokio::fs::File::from_std(kept.reopen().map_err(failed)?);
+    let mut bytes = 0_u64;
+    loop {
+        let slow = |_| refusal(StatusCode::REQUEST_TIMEOUT, "the recording does not come");
+        let Some(frame) = tokio::time::timeout(pause, body.frame()).await.map_err(slow)? else {
+            break;
+        };
+        let broken = |_| refusal(StatusCode::BAD_REQUEST, "the recording broke off");
+        let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
+        bytes += data.len() as u64;
+        if bytes > most {
+            return Err(too_large(most));
+        }
+        to.write_all(&data).await.map_err(failed)?;
+    }
+    to.flush().await.map_err(failed)?;
+    Ok(kept)
+}
+
+/// `?name=`: what the file is called, without its folders.
+fn name(parts: &Parts) -> String {
+    let query = parts.uri.query().unwrap_or_default();
+    let url = reqwest::Url::parse(&format!("http://localhost/?{query}")).ok();
+    let pair = |url: &reqwest::Url| {
+        let found = url.query_pairs().find(|(key, _)| key == "name");
+        found.map(|(_, value)| value.into_owned())
+    };
+    let given = url.as_ref().and_then(pair).unwrap_or_default();
+    let last = given.rsplit(['/', '\\']).next().unwrap_or_default();
+    let name: String = last.chars().take(NAME).collect();
+    if name.trim().is_empty() { "the chosen file".to_owned() } else { name }
+}
+
+fn form(parts: &Parts) -> AuditForm {
+    let accepted = parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    let page = accepted.is_some_and(|accepted| accepted.trim_start().starts_with("text/html"));
+    if page { AuditForm::Page } else { AuditForm::Json }
+}
+
+fn too_large(most: u64) -> Refusal {
+    let what = format!("the recording has more than the {most} bytes that are read here");
+    refusal(StatusCode::PAYLOAD_TOO_LARGE, &what)
+}
+
+fn not_allowed() -> Response<Body> {
+    let what = "only GET and POST are served here";
+    let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, what).response();
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, POST"));
+    response
+}
