@@ -6,6 +6,7 @@ const path = require("node:path");
 const { chromium } = require("playwright-core");
 const servers = require("./servers.cjs");
 const { Client } = require("./client.cjs");
+const { audit } = require("./audit.cjs");
 
 const [, , binary, browserPath, work, shots] = process.argv;
 const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
@@ -160,6 +161,7 @@ async function main() {
     assert.deepEqual(asked.filter((url) => !url.startsWith(gateway + "/")), [], "nothing else is asked");
     await page.close();
     await looks(browser, pages);
+    await audit(browser, pages, work, { ok, shot, accessible });
   } finally {
     await browser.close();
   }

@@ -132,3 +132,6 @@ impl Sink for Bounded<'_, '_> {
         self.inner.end(talk);
     }
 }
+
+#[cfg(test)]
+mod tests;
