@@ -94,4 +94,4 @@ async function all(binary, work) {
 
 function stop() { for (const child of started) child.kill(); }
 
-module.exports = { all, stop };
+module.exports = { all, stop, start, started, sse, head, end };
