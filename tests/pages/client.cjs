@@ -8,15 +8,18 @@ class Client {
     this.messages = [{ role: "user", content: question }];
   }
 
+  // What is sent of a body; for a test to break.
+  raw(body) { return body; }
+
   // One turn: its response's blocks, and the run that it is of.
   async turn() {
     const response = await fetch(this.base + "/v1/messages", {
       method: "POST",
       headers: { "x-api-key": "any", "anthropic-version": "2023-06-01", "content-type": "application/json", ...this.headers },
-      body: JSON.stringify({
+      body: this.raw(JSON.stringify({
         model: "claude-sonnet-5-5", max_tokens: 8000, stream: true, messages: this.messages,
         tools: [{ name: "read_file", input_schema: { type: "object", properties: { path: { type: "string" } }, required: ["path"] } }],
-      }),
+      })),
     });
     if (!response.ok) throw new Error(response.status + " " + (await response.text()));
     this.run = response.headers.get("x-softland-run");

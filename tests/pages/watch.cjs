@@ -10,7 +10,7 @@ const { audit } = require("./audit.cjs");
 
 const [, , binary, browserPath, work, shots] = process.argv;
 const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
-const HOSTILE = "<script>window.hacked = 1</script><img src=x onerror='window.hacked=2'>\n\u001b[31mred\u001b[0m\u0007 \u202Eevil\u202C \uFFFD \u05E9\u05DC\u05D5\u05DD\n" + "x".repeat(5 << 20);
+const HOSTILE = "<script>window.hacked = 1</script><img src=x onerror='window.hacked=2'>\n\u001b[31mred\u001b[0m\u0007 \u202Eevil\u202C \uFFFD\uD800 \u05E9\u05DC\u05D5\u05DD\n" + "x".repeat(5 << 20);
 const TIME = 60000;
 let checks = 0;
 
@@ -74,7 +74,7 @@ async function hostile(page, gateway) {
   assert.equal(await page.evaluate(() => window.hacked), undefined);
   assert.equal(await page.$$eval("main script, main img", (nodes) => nodes.length), 0);
   const result = await page.textContent(".call .result pre >> nth=0");
-  assert.ok(result.startsWith("<script>window.hacked = 1</script>") && result.includes("red␇ ⟦U+202E⟧evil⟦U+202C⟧ \uFFFD"), result.slice(0, 200));
+  assert.ok(result.startsWith("<script>window.hacked = 1</script>") && result.includes("red␇ ⟦U+202E⟧evil⟦U+202C⟧ \uFFFD\uFFFD \u05E9"), result.slice(0, 200));
   assert.ok(result.length < 10000, "cut");
   await page.getByRole("button", { name: /Show more/ }).first().click();
   assert.ok((await page.textContent(".call .result pre >> nth=0")).length > 50000);
@@ -93,6 +93,20 @@ async function hostile(page, gateway) {
   const longest = Math.max(0, ...(await page.evaluate(() => window.tasks)));
   assert.ok(longest <= 200, "the longest task took " + longest + " ms");
   ok("5,000 events, each once; the longest task took " + Math.round(longest) + " ms");
+}
+
+// A result whose bytes are no UTF-8 is no message of the protocol, and no part of a run.
+async function broken(page, gateway) {
+  const client = new Client(gateway + "/to/hostile", "Read what is broken.", { "x-softland-run": "broken" });
+  await client.turn();
+  await page.goto(page.url().split("#")[0] + "#run=" + client.run);
+  await page.waitForSelector(".facts dd", { timeout: TIME });
+  client.answers(() => ({ content: "BROKEN" }));
+  client.raw = (body) => Buffer.concat(body.split("BROKEN").flatMap((part, at) => (at ? [Buffer.from([0xff, 0xfe, 0xc3, 0x28, 0xed, 0xa0, 0x80]), Buffer.from(part)] : [Buffer.from(part)])));
+  // It passes on as it is, for the provider to refuse.
+  await client.turn().catch(() => {});
+  assert.ok(await page.isVisible(".facts dd"), "the page stands");
+  ok("a result of broken bytes does nothing to the page");
 }
 
 async function cancelled(page, gateway) {
@@ -156,6 +170,7 @@ async function main() {
     ok("the empty state");
     await governed(page, gateway);
     await hostile(page, gateway);
+    await broken(page, gateway);
     await cancelled(page, gateway);
     assert.deepEqual(errors, []);
     assert.deepEqual(asked.filter((url) => !url.startsWith(gateway + "/")), [], "nothing else is asked");
