@@ -8,7 +8,7 @@ const path = require("node:path");
 const { spawn } = require("node:child_process");
 const { start, stop, started, sse, head, end } = require("./servers.cjs");
 
-const [, , binary, nginx, work] = process.argv;
+const [, , binary, nginx, work, version] = process.argv;
 const TIME = 60000;
 const NAME = "gateway.example";
 let checks = 0;
@@ -105,7 +105,7 @@ async function main() {
   const token = { authorization: "Bearer " + pages.split("#token=")[1] };
   const port = await free();
   const words = { "@WORK@": work, "@LISTEN@": "127.0.0.1:" + port, "@UPSTREAM@": gateway.replace("http://", "") };
-  const conf = fs.readFileSync(path.join(__dirname, "..", "nginx.conf"), "utf8").replace(/@[A-Z]+@/g, (word) => words[word]);
+  const conf = fs.readFileSync(path.join(__dirname, "..", "nginx.conf"), "utf8").replace(/@[A-Z]+@/g, (word) => words[word]).replace(/proxy_http_version [0-9.]+;/, "proxy_http_version " + version + ";");
   fs.writeFileSync(path.join(work, "nginx.conf"), conf);
   const child = spawn(nginx, ["-p", work, "-e", path.join(work, "error.log"), "-c", path.join(work, "nginx.conf")], { stdio: "ignore" });
   started.push(child);
@@ -159,7 +159,7 @@ async function main() {
   assert.equal(await status("POST", "/api/runs/nobody/cancel", own), 404, "allowed, and not there");
   ok("only by the allowed name, of its own origin, with the token");
   list.request.destroy();
-  console.log("nginx: " + checks + " checks ok");
+  console.log("nginx, asking by HTTP/" + version + ": " + checks + " checks ok");
 }
 
 main().catch((error) => { console.error(error); process.exitCode = 1; }).finally(() => { stop(); setTimeout(() => process.exit(), 500).unref(); });

@@ -1,10 +1,6 @@
 //! Many who watch: readers who are too slow, and five hundred runs at once.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "in test helpers to panic is to fail the test"
-)]
+#![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
 
 mod support;
 
