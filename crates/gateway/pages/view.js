@@ -8,6 +8,7 @@ const FRAME_EVENTS = 250;
 
 const number = new Intl.NumberFormat();
 const percent = new Intl.NumberFormat(undefined, { style: "percent", maximumFractionDigits: 0 });
+const took = (ms) => (ms < 1000 ? ms + " ms" : number.format(ms / 1000) + " s");
 
 export function el(name, props = {}, ...children) {
   const node = document.createElement(name);
@@ -321,7 +322,7 @@ export class RunView {
     if (event.cost_usd === null || event.cost_usd === undefined) seen.known = false; else seen.spent += Number(event.cost_usd);
     const all = event.input + event.cache_read + event.cache_write;
     const said = [count(all, "token") + " in" + (all ? " (" + percent.format(event.cache_read / all) + " from cache)" : ""),
-      count(event.output, "token") + " out", money(event.cost_usd), number.format((event.ms || 0) / 1000) + " s"];
+      count(event.output, "token") + " out", money(event.cost_usd), took(event.ms || 0)];
     if (event.status && event.status !== 200) said.push("status " + event.status);
     if (event.rung) said.push("rung " + event.rung);
     if (event.remark) said.push(event.remark);
