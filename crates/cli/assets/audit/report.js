@@ -31,9 +31,10 @@ var softlandReport = (function () {
   }
   function spend() {
     var of = data.spend, half = of.hours * 1800;
+    var first = of.at[0] - half, last = of.at[of.at.length - 1] + half;
     draw("spend", {
       axes: axes("money"),
-      scales: { x: { range: function (u, low, high) { return [low - half, high + half]; } },
+      scales: { x: { range: function () { return [first, last]; } },
                 y: { range: function (u, low, high) { return [0, high * 1.05 || 1]; } } },
       series: [{ label: "From" }, bars("--all", "Spent", 0.8), bars("--waste", "Wasted", 0.8)],
     }, [of.at, of.spent, of.wasted]);

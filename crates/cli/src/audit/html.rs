@@ -48,7 +48,7 @@ pub(super) fn page(report: &Report) -> String {
         format_args!("<style>{CHARTS_STYLE}{PAGE_STYLE}{STYLE}</style>\n</head>\n<body>\n"),
     );
     push(&mut page, format_args!("<main class=\"report\">\n<h1>softland audit</h1>\n"));
-    page += &body(report, Runs::OfFiles);
+    page += &body(report, Runs::Files);
     push(&mut page, format_args!("</main>\n<script>{charts}</script>\n"));
     push(&mut page, format_args!("<script>{SCRIPT}softlandReport();</script>\n</body>\n</html>\n"));
     page

@@ -85,7 +85,7 @@ impl Audit for Pages {
             AuditForm::Json => serde_json::to_string(&report).unwrap_or_default(),
             AuditForm::Page if report.runs.is_empty() => html::nothing(&report),
             AuditForm::Page => {
-                let of = if asked.name.is_some() { Runs::OfRecording } else { Runs::OfLedger };
+                let of = if asked.name.is_some() { Runs::Recording } else { Runs::Ledger };
                 html::body(&report, of)
             }
         }

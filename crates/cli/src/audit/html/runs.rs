@@ -12,11 +12,11 @@ use crate::render::{count, grouped};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::audit) enum Runs {
     /// Files, of which a page of its own shows the worst runs.
-    OfFiles,
+    Files,
     /// A recording that was handed to a gateway.
-    OfRecording,
+    Recording,
     /// The gateway's ledger: its pages show each run.
-    OfLedger,
+    Ledger,
 }
 
 /// The worst runs, and the dearest of the others.
@@ -42,7 +42,7 @@ pub(super) fn all(report: &Report, of: Runs) -> String {
     text += "</section>\n";
     let mut others: Vec<&RunReport> =
         report.runs.iter().filter(|run| !bad.contains(run.run.as_str())).collect();
-    if of == Runs::OfFiles || others.is_empty() {
+    if of == Runs::Files || others.is_empty() {
         return text;
     }
     others.sort_by_key(|run| std::cmp::Reverse((run.cost_usd, run.turns)));
@@ -59,7 +59,7 @@ pub(super) fn all(report: &Report, of: Runs) -> String {
 
 /// The way to a run among the pages.
 fn way(run: &RunReport, of: Runs) -> Option<String> {
-    let name = run.beside.name.as_ref().filter(|_| of == Runs::OfLedger)?;
+    let name = run.beside.name.as_ref().filter(|_| of == Runs::Ledger)?;
     let mut way = String::from("/#run=");
     for byte in name.bytes() {
         match byte {
@@ -129,7 +129,7 @@ fn steps(steps: &[StepLine], left_out: u64) -> String {
         return String::new();
     }
     let mut text = String::from(
-        "<div class=\"wide\"><table><thead><tr><th>Turn</th><th>What</th><th>Tokens</th>\
+        "<div class=\"wide\" role=\"region\" aria-label=\"Steps\" tabindex=\"0\"><table><thead><tr><th>Turn</th><th>What</th><th>Tokens</th>\
          <th>Cost</th><th>Calls and results</th></tr></thead><tbody>\n",
     );
     for step in steps {

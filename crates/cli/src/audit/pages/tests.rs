@@ -1,5 +1,3 @@
-#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
-
 use std::sync::atomic::AtomicBool;
 
 use serde_json::{Value, json};
