@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail")]
 
+#[path = "sub_agents/caps.rs"]
+mod caps;
 mod common;
 #[path = "sub_agents/ends.rs"]
 mod ends;

@@ -8,15 +8,17 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use softland_session::Pending;
-use softland_session::core::lease::Amount;
+use softland_session::core::lease::{Amount, Caps, Standing, What};
 use softland_session::core::policy::Policy;
-use softland_session::core::{Because, Limit, Millis, NanoUsd, Outcome};
+use softland_session::core::{Limit, Millis, NanoUsd, Outcome};
 use tokio_util::sync::CancellationToken;
 
 use super::begun;
+use super::drive;
 use super::emit::{Emitter, Hear};
 use super::facts;
 use super::purse::Purse;
+use super::tools::runs;
 use super::{Agent, Conversation, Setup, UnderWay};
 use crate::crew::AGENT_TOOL;
 use crate::event::{AnsweredBy, EventKind, Report, UsageTotal};
@@ -37,6 +39,15 @@ pub(super) struct Child {
     result: Option<CallResult>,
 }
 
+/// The calls of agents in a turn that one of them is among.
+#[derive(Clone, Copy)]
+pub(super) struct Siblings<'a> {
+    /// The calls of the turn; those of agents that run count.
+    pub(super) calls: &'a [Pending],
+    /// Whether this one is the first of them: it holds back for all.
+    pub(super) first: bool,
+}
+
 /// What a child's run came to.
 pub(super) struct HandedBack {
     pub(super) output: ToolOutput,
@@ -51,37 +62,40 @@ impl UnderWay<'_> {
     }
 
     /// Makes the run that a call asks for, or finds the one that is recorded, and tells of it; or
-    /// says why there is none. `expects`: children whose answers are yet to be held back for.
+    /// says why there is none.
     pub(super) async fn child(
         &mut self,
         at: u64,
         call: &Pending,
-        expects: u64,
+        siblings: Siblings<'_>,
     ) -> Result<Child, ToolOutput> {
+        let number = self.number_of(siblings.calls);
         let (id, name, input) = (call.id.clone(), call.name.clone(), call.input.clone());
         let now = Call { turn: self.turn, call: at, id, name, input, held: false };
         let broken = |error: JournalError| ToolOutput::error(error.to_string());
         let recorded = match self.journal.agent_call(&now).map_err(broken)? {
             Some((known, result)) => {
                 if known.held {
-                    self.meter.purse.hold_more_again(self.of_children(expects));
+                    self.meter.purse.hold_more_again(self.of_children(number));
                 }
                 result
             }
             None => {
                 self.journal.caught_up().await;
-                let held = expects > 0 && self.meter.purse.hold_more(self.of_children(expects));
+                let held = siblings.first && self.holds_for(siblings.calls).await;
                 self.journal.calls(&Call { held, ..now.clone() }).map_err(broken)?;
                 None
             }
         };
         let journal = self.journal.nth_child(self.turn, at, self.children + 1);
         let child = match (journal.start().cloned(), &recorded) {
-            (Some(start), _) => self.child_again(call, &start).map(|made| (made, recorded.clone())),
+            (Some(start), _) => {
+                self.child_again(call, &start, number).map(|made| (made, recorded.clone()))
+            }
             (None, Some(result)) => return Err(result.output()),
             (None, None) => {
                 self.journal.caught_up().await;
-                let made = self.new_child(call, &journal);
+                let made = self.new_child(call, &journal, number).await;
                 if let Err(output) = &made {
                     self.journal.result(&now, output, Duration::ZERO, false).map_err(broken)?;
                 }
@@ -99,21 +113,31 @@ impl UnderWay<'_> {
     }
 
     /// A child's run that is yet to begin; that it does is written.
-    fn new_child(&self, call: &Pending, journal: &RunJournal) -> Result<Made, ToolOutput> {
+    async fn new_child(
+        &self,
+        call: &Pending,
+        journal: &RunJournal,
+        siblings: u64,
+    ) -> Result<Made, ToolOutput> {
+        let cancelled = || ToolOutput::error(format!("{AGENT_TOOL}: cancelled before it ran"));
         if self.cancel.is_cancelled() {
-            return Err(ToolOutput::error(format!("{AGENT_TOOL}: cancelled before it ran")));
+            return Err(cancelled());
         }
         let (mut agent, prompt) = self.called(call).map_err(ToolOutput::error)?;
         let refused = |why: &dyn std::fmt::Display| {
             ToolOutput::error(format!("{AGENT_TOOL}: `{}` was not run: {why}", agent.name))
         };
         let setup = Setup::of(&agent).map_err(|unfit| refused(&unfit))?;
-        let (reserve, now) = (self.hands_back(&agent, &setup, &prompt), self.meter.purse.now());
-        let purse = self
-            .meter
-            .purse
-            .child(&setup.policy, reserve, now)
-            .map_err(|short| refused(&no_room(&short.standing.because())))?;
+        let reserve = self.hands_back(&agent, &setup, &prompt, siblings);
+        let opened = tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => return Err(cancelled()),
+            opened = self.meter.purse.child(&setup.policy, reserve, siblings) => opened,
+            () = drive::until(self.exploring_ends()) => {
+                return Err(refused(&"the time of its caller is over"));
+            }
+        };
+        let (purse, now) = opened.map_err(|short| refused(&no_room(&short.standing)))?;
         // Its own time, and no more than its parent's.
         agent.policy.time_limit = purse.time_left();
         let policy = Policy { time_limit: agent.policy.time_limit, ..setup.policy };
@@ -127,7 +151,12 @@ impl UnderWay<'_> {
     }
 
     /// A child's run that is recorded, as it was begun.
-    fn child_again(&self, call: &Pending, start: &Start) -> Result<Made, ToolOutput> {
+    fn child_again(
+        &self,
+        call: &Pending,
+        start: &Start,
+        siblings: u64,
+    ) -> Result<Made, ToolOutput> {
         let again = self.called(call).ok().and_then(|(agent, prompt)| {
             let agent = begun::again(&agent, start).ok()?;
             let setup = Setup::of(&agent).ok()?;
@@ -137,18 +166,50 @@ impl UnderWay<'_> {
             let error = self.journal.differs("start", self.turn);
             return Err(ToolOutput::error(error.to_string()));
         };
-        let reserve = self.hands_back(&agent, &setup, &prompt);
+        let reserve = self.hands_back(&agent, &setup, &prompt, siblings);
         let began = Millis(start.began.unwrap_or(0));
-        let purse = self.meter.purse.child_again(&setup.policy, reserve, began);
+        let purse = self.meter.purse.child_again(&setup.policy, reserve, siblings, began);
         let mut conversation = Conversation::new();
         begun::converse(&mut conversation, start, &agent);
         Ok((agent, setup, conversation, purse))
     }
 
-    /// What a child holds back for handing back.
-    fn hands_back(&self, agent: &Agent, setup: &Setup, prompt: &str) -> Amount {
+    /// What a child holds back for handing back as it begins, one of so many: its share of what
+    /// its caller may use. With each request it holds back what there is to hold, as every run does.
+    fn hands_back(&self, agent: &Agent, setup: &Setup, prompt: &str, siblings: u64) -> Amount {
         let first = facts::first(setup, first_request(agent, prompt));
-        first.reserve(&setup.policy, self.meter.purse.tokens_cap())
+        let (policy, purse) = (&setup.policy, &self.meter.purse);
+        let answer = first.share(policy, &purse.caps(), purse.part_of(siblings));
+        let own =
+            Caps { money: policy.cost_limit_usd, tokens: policy.tokens_limit, ..Caps::default() };
+        let own = if policy.observes() { Caps::default() } else { own };
+        first.holds(answer.min(first.share(policy, &own, 1)))
+    }
+
+    /// Holds back for the answers of these calls' children, if then all of them can begin still.
+    async fn holds_for(&self, calls: &[Pending]) -> bool {
+        let number = self.number_of(calls);
+        let of = |call: &Pending| {
+            let (agent, prompt) = self.called(call).ok()?;
+            let setup = Setup::of(&agent).ok()?;
+            Some(self.hands_back(&agent, &setup, &prompt, number))
+        };
+        let begin = self.children_among(calls).filter_map(of);
+        let all = begin.fold(Amount::default(), Amount::plus);
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => false,
+            held = self.meter.purse.hold_more(self.of_children(number), all) => held,
+            () = drive::until(self.exploring_ends()) => false,
+        }
+    }
+
+    fn children_among<'c>(&self, calls: &'c [Pending]) -> impl Iterator<Item = &'c Pending> {
+        calls.iter().filter(|call| runs(call) && self.delegates(call))
+    }
+
+    fn number_of(&self, calls: &[Pending]) -> u64 {
+        self.children_among(calls).count() as u64
     }
 
     /// The agent that is called, and its prompt.
@@ -173,9 +234,13 @@ impl UnderWay<'_> {
         Ok((crew.called(member, self.agent), prompt.to_owned()))
     }
 
-    /// What the answers of so many children may add to the input of the run's own.
+    /// What the answers of so many children may add to the input of the run's own: the share of
+    /// each that it holds back for writing it, once more for its caller's reading it.
     fn of_children(&self, number: u64) -> Amount {
-        self.meter.input(self.setup.policy.reserve_tokens.saturating_mul(number))
+        let (policy, purse) = (&self.setup.policy, &self.meter.purse);
+        let share =
+            facts::first(&self.setup, 0).share(policy, &purse.caps(), purse.part_of(number));
+        self.meter.input(share.saturating_mul(number))
     }
 
     /// Counts what a child has used as its parent's.
@@ -284,6 +349,19 @@ fn mark(report: &Report) -> Option<String> {
     (ended.outcome == Outcome::Landed).then(|| format!("[landed: {limit}]"))
 }
 
-fn no_room(because: &Because) -> String {
-    format!("too little is left for its answer ({because})")
+/// What is spent and what others hold, told apart: the one is gone, the other may come back.
+fn no_room(standing: &Standing) -> String {
+    let Standing { what, cap, spent, reserved, leased, .. } = *standing;
+    let held = reserved.saturating_add(leased);
+    let (unit, of): (_, fn(u64) -> String) = match what {
+        What::Money => ("", |nano| NanoUsd(nano).to_string()),
+        What::Tokens => (" tokens", |count| count.to_string()),
+        What::Calls => (" calls", |count| count.to_string()),
+        What::Time => return "the time of its caller is over".to_owned(),
+    };
+    let (cap, spent, held) = (of(cap), of(spent), of(held));
+    format!(
+        "too little is left for its answer ({spent} of {cap}{unit} used, {held} held back for \
+         answers and requests of others)"
+    )
 }

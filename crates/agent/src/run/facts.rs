@@ -1,6 +1,6 @@
 //! Time, tokens and money of a run: what the transcript cannot show.
 
-use softland_session::core::lease::{Amount, Ask};
+use softland_session::core::lease::{Amount, Ask, Caps};
 use softland_session::core::models::{Model, Price};
 use softland_session::core::policy::Policy;
 use softland_session::core::{Facts, Millis, NanoUsd};
@@ -54,6 +54,27 @@ impl Estimate {
             tokens: self.input.saturating_add(output),
             calls: 0,
         }
+    }
+
+    /// What is held back from the beginning for an answer with this input that may have so many
+    /// tokens.
+    pub(super) fn holds(&self, answer: u64) -> Amount {
+        let base = Amount { money: self.answer_input_cost, tokens: self.input, calls: 0 };
+        Ask { base, output_pico: self.output_pico, ..Ask::default() }.with(answer)
+    }
+
+    /// How long an answer may be that is held back for among `part` others under these caps: as
+    /// long as `reserve_tokens`, and all of them together no more than an eighth of a cap. So a
+    /// larger cap leaves more, whatever is held back.
+    pub(super) fn share(&self, policy: &Policy, caps: &Caps, part: u64) -> u64 {
+        let eighth = |cap: u64| cap / 8 / part.max(1);
+        let money = |cap: NanoUsd| {
+            let pico = u128::from(eighth(cap.0)) * 1000;
+            pico.checked_div(u128::from(self.output_pico))
+                .map_or(u64::MAX, |tokens| u64::try_from(tokens).unwrap_or(u64::MAX))
+        };
+        let of_caps = caps.tokens.map(eighth).into_iter().chain(caps.money.map(money));
+        of_caps.fold(policy.reserve_tokens, u64::min)
     }
 
     /// What to ask for, for a request that may have so much output.

@@ -22,7 +22,7 @@ impl UnderWay<'_> {
         let (estimate, policy) = (self.meter.estimate(bytes), &self.setup.policy);
         let least = policy.reserve_tokens.min(self.max_tokens());
         let ask = estimate.ask(self.max_tokens(), least);
-        let reserve = estimate.reserve(policy, self.meter.purse.tokens_cap());
+        let reserve = estimate.reserve(policy, self.meter.purse.caps().tokens);
         tokio::select! {
             () = self.meter.purse.wait_for_room(&ask, reserve) => {}
             () = self.cancel.cancelled() => {}
@@ -45,7 +45,7 @@ impl UnderWay<'_> {
         // Only where something is limited is the body looked at.
         let most = if purse.is_limited() { self.asked_output(body) } else { 0 };
         let exploring = exchange.rung().is_none() && *exchange.run().phase() == Phase::Open;
-        let reserve = estimate.reserve(policy, purse.tokens_cap());
+        let reserve = estimate.reserve(policy, purse.caps().tokens);
         let least = if exploring { policy.reserve_tokens / 2 } else { LEAST_ANSWER };
         // The rules had the last word on whether a turn is worth it: this only holds the money.
         let ask = estimate.ask(most, least.min(most / 2));

@@ -17,6 +17,9 @@ use crate::journal::Clock;
 pub(super) struct Purse {
     tree: Arc<Tree>,
     account: AccountId,
+    /// Among how many the session's caps are divided where the run is: its caller's siblings,
+    /// times its own.
+    part: u64,
 }
 
 /// The accounts of a session.
@@ -50,24 +53,46 @@ impl Purse {
             .open(Leases::SESSION, terms(policy, Amount::default()), Millis(0))
             .unwrap_or(Leases::SESSION);
         let tree = Tree { leases: Mutex::new(leases), changed: Notify::new(), clock };
-        Self { tree: Arc::new(tree), account }
+        Self { tree: Arc::new(tree), account, part: 1 }
     }
 
-    /// The account of a sub-agent's run, which holds back what handing back may cost.
-    pub(super) fn child(
+    /// The account of a sub-agent's run, one of so many that are called together, which holds back
+    /// what handing back may cost; and since when it is open. Waits while other runs' requests hold
+    /// that.
+    pub(super) async fn child(
         &self,
         policy: &Policy,
         reserve: Amount,
-        now: Millis,
-    ) -> Result<Self, Short> {
-        let account = self.tree.leases().open(self.account, terms(policy, reserve), now)?;
-        Ok(Self { tree: Arc::clone(&self.tree), account })
+        siblings: u64,
+    ) -> Result<(Self, Millis), Short> {
+        let terms = terms(policy, reserve);
+        let opened = self.room(|leases| {
+            let now = self.now();
+            leases.open(self.account, terms, now).map(|account| (account, now))
+        });
+        let (account, now) = opened.await?;
+        Ok((self.below(account, siblings), now))
     }
 
     /// The account of a sub-agent's run that had one from that time on.
-    pub(super) fn child_again(&self, policy: &Policy, reserve: Amount, then: Millis) -> Self {
+    pub(super) fn child_again(
+        &self,
+        policy: &Policy,
+        reserve: Amount,
+        siblings: u64,
+        then: Millis,
+    ) -> Self {
         let account = self.tree.leases().open_again(self.account, terms(policy, reserve), then);
-        Self { tree: Arc::clone(&self.tree), account }
+        self.below(account, siblings)
+    }
+
+    fn below(&self, account: AccountId, siblings: u64) -> Self {
+        Self { tree: Arc::clone(&self.tree), account, part: self.part_of(siblings) }
+    }
+
+    /// Among how many the caps are divided one level further down.
+    pub(super) fn part_of(&self, siblings: u64) -> u64 {
+        self.part.saturating_mul(siblings.max(1))
     }
 
     /// Whether any cap counts for the run.
@@ -75,19 +100,26 @@ impl Purse {
         self.tree.leases().standings(self.account).next().is_some()
     }
 
-    /// The lowest cap on tokens that counts for the run.
-    pub(super) fn tokens_cap(&self) -> Option<u64> {
+    /// The lowest caps on money and tokens that count for the run.
+    pub(super) fn caps(&self) -> Caps {
         let leases = self.tree.leases();
-        let tokens = leases.standings(self.account).filter(|s| s.what == What::Tokens);
-        tokens.map(|standing| standing.cap).min()
+        let least = |what: What| {
+            let of = leases.standings(self.account).filter(|standing| standing.what == what);
+            of.map(|standing| standing.cap).min()
+        };
+        let (money, tokens) = (least(What::Money).map(NanoUsd), least(What::Tokens));
+        Caps { money, tokens, ..Caps::default() }
     }
 
-    /// Holds back more for the answer, if there is room for it; else as much as before. Whether
-    /// there was.
-    pub(super) fn hold_more(&self, more: Amount) -> bool {
-        let mut leases = self.tree.leases();
-        let reserve = leases.reserve(self.account).plus(more);
-        leases.hold(self.account, reserve).is_ok()
+    /// Holds back more for the answer, if there is room for it and for what `others` will hold
+    /// back; else as much as before. Whether there was.
+    pub(super) async fn hold_more(&self, more: Amount, others: Amount) -> bool {
+        let held = self.room(|leases| {
+            let reserve = leases.reserve(self.account).plus(more);
+            leases.look(self.account, &Ask::exactly(others), reserve)?;
+            leases.hold(self.account, reserve)
+        });
+        held.await.is_ok()
     }
 
     /// The same where it is known that there was room.
@@ -126,16 +158,26 @@ impl Purse {
 
     /// Waits while other runs' requests hold what this one needs; each of them ends.
     pub(super) async fn wait_for_room(&self, ask: &Ask, reserve: Amount) {
+        let looked = self.room(|leases| leases.look(self.account, ask, reserve));
+        // What there is then is looked at by whoever takes it.
+        let _ = looked.await;
+    }
+
+    /// Tries to take something, again whenever something is given back that may be what it needs.
+    async fn room<T>(
+        &self,
+        mut take: impl FnMut(&mut Leases) -> Result<T, Short>,
+    ) -> Result<T, Short> {
         loop {
             let changed = self.tree.changed.notified();
             tokio::pin!(changed);
             // What is given back between the look and the wait is not missed.
             changed.as_mut().enable();
-            match self.tree.leases().look(self.account, ask, reserve) {
-                Err(short) if short.busy => {}
-                Ok(_) | Err(_) => return,
+            let taken = take(&mut self.tree.leases());
+            match taken {
+                Err(short) if short.busy => changed.await,
+                taken => return taken,
             }
-            changed.await;
         }
     }
 

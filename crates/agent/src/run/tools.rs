@@ -9,7 +9,7 @@ use softland_session::Pending;
 use softland_session::core::{Admission, Because, NanoUsd, Reason, lines};
 use tokio_util::sync::CancellationToken;
 
-use super::child::{Child, HandedBack};
+use super::child::{Child, HandedBack, Siblings};
 use super::emit::Hear;
 use super::form::{self, Answered, Form, How};
 use super::kept::{self, Answers};
@@ -48,13 +48,12 @@ impl UnderWay<'_> {
     }
 
     async fn all_at_once(&mut self, calls: &[Pending]) -> Vec<Answered> {
-        let mut expected = calls.iter().filter(|call| runs(call) && self.delegates(call)).count();
+        let mut first = true;
         let mut begun = Vec::with_capacity(calls.len());
         for (at, call) in (0..).zip(calls) {
             let delegated = runs(call) && self.delegates(call);
-            // The first of them holds back for all.
-            let expects = if delegated { std::mem::take(&mut expected) as u64 } else { 0 };
-            begun.push(self.begin((at, call), calls, expects).await);
+            let siblings = Siblings { calls, first: delegated && std::mem::take(&mut first) };
+            begun.push(self.begin((at, call), calls, siblings).await);
         }
         let (agent, cancel, until) = (self.agent, self.cancel, self.exploring_ends());
         let (journal, turn, sink) = (self.journal, self.turn, self.emit.sink());
@@ -80,7 +79,7 @@ impl UnderWay<'_> {
         &mut self,
         (at, call): (u64, &Pending),
         calls: &[Pending],
-        expects: u64,
+        siblings: Siblings<'_>,
     ) -> Begun {
         if !runs(call) {
             return Begun::Not(refusal(call, calls));
@@ -89,7 +88,7 @@ impl UnderWay<'_> {
         if !self.delegates(call) {
             return Begun::Tool;
         }
-        match self.child(at, call, expects).await {
+        match self.child(at, call, siblings).await {
             Ok(child) => Begun::Child(Box::new(child)),
             Err(output) => Begun::Not(output),
         }
@@ -113,8 +112,8 @@ impl UnderWay<'_> {
                 results.push(self.result(&refused, output, Default::default()));
                 continue;
             }
-            let expects = u64::from(runs(call) && self.delegates(call));
-            let begun = self.begin((at, call), calls, expects).await;
+            let siblings = Siblings { calls: std::slice::from_ref(call), first: true };
+            let begun = self.begin((at, call), calls, siblings).await;
             let (agent, cancel, until) = (self.agent, self.cancel, self.exploring_ends());
             let (journal, place) = (self.journal, (self.turn, at));
             let within = Within { until, agent, call, cancel, journal, place };
@@ -169,7 +168,7 @@ impl UnderWay<'_> {
 }
 
 /// Whether a call is executed: one that was admitted and can be.
-fn runs(call: &Pending) -> bool {
+pub(super) fn runs(call: &Pending) -> bool {
     call.admission.runs() && call.unfit.is_none()
 }
 
