@@ -358,6 +358,29 @@ fn runs_would_end_where_the_engine_ends_them_under_a_limit_of_money() {
     assert!(at.len() > 8, "they end in many turns: {at:?}");
 }
 
+/// A run's journal says the same of it as its events do.
+#[test]
+fn a_journal_is_read_as_its_events_are() {
+    let folder = TempDir::new().unwrap();
+    for model in ["sim/reader", "sim/looper"] {
+        for api in ["anthropic", "openai-chat", "openai-responses"] {
+            let name = format!("{}-{api}", model.split_once('/').unwrap().1);
+            let journal = folder.path().join(format!("{name}.journal")).display().to_string();
+            let flags = ["--journal", &journal, "--api", api, "--model", model];
+            let limits = ["--tool-calls-limit", "7", "--on-loop", "observe"];
+            let events = engine(&[&flags[..], &limits].concat(), &folder, &name);
+            let [of_journal, of_events] = [&journal, &events].map(|path| audit(&[path]));
+            assert_eq!(of_journal["unreadable"], json!([]), "{name}");
+            assert_eq!(of_journal["sources"][0]["kind"], json!("softland"));
+            for key in ["run", "turns", "tool_calls", "usage", "cost_usd", "signals"] {
+                let [own, other] = [&of_journal, &of_events].map(|report| &runs(report)[0][key]);
+                assert_eq!(own, other, "{name} {key}");
+            }
+            assert_eq!(of_journal["totals"]["unpriced_turns"], json!(0));
+        }
+    }
+}
+
 /// Records the events of a run of the looping model.
 fn engine(flags: &[&str], folder: &TempDir, name: &str) -> String {
     let said = looper(flags, folder.path());
@@ -375,7 +398,8 @@ fn looper(flags: &[&str], folder: &Path) -> Said {
     let agent = file(folder, "free.md", agent);
     let mut command = softland();
     command.env("XDG_STATE_HOME", folder.join("state")).arg("run").arg(agent);
-    command.arg("What is it?").args(["--model", "sim/looper", "--format", "json"]);
+    let model = if flags.contains(&"--model") { &[][..] } else { &["--model", "sim/looper"] };
+    command.arg("What is it?").args(model).args(["--format", "json"]);
     said_by(command.arg("--root").arg(notes()).args(flags))
 }
 

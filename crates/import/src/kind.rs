@@ -27,6 +27,7 @@ pub(crate) enum Form {
     SweAgent,
     Ledger,
     Events,
+    Journal,
 }
 
 /// A table of opencode's.
@@ -50,7 +51,7 @@ impl Form {
             Self::CopilotCli => Kind::CopilotCli,
             Self::MiniSwe => Kind::MiniSwe,
             Self::SweAgent => Kind::SweAgent,
-            Self::Ledger | Self::Events => Kind::Softland,
+            Self::Ledger | Self::Events | Self::Journal => Kind::Softland,
         }
     }
 }
@@ -102,6 +103,9 @@ fn of_object(seen: &Seen, head: &[u8]) -> Option<Form> {
     let holds = |word: &[u8]| memchr::memmem::find(head, word).is_some();
     if seen.all(&["v", "seq", "run", "event"]) {
         return Some(Form::Events);
+    }
+    if seen.all(&["v", "run", "ms", "kind"]) {
+        return Some(Form::Journal);
     }
     if seen.has("payload") && !kind.is_empty() {
         return Some(Form::Codex);

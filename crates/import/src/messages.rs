@@ -1,6 +1,7 @@
 //! Message arrays in Anthropic's or OpenAI's form: arrays, objects that hold one, a line each.
 
-use softland_session::core::ToolResult;
+use softland_session::core::{NanoUsd, ToolResult};
+use softland_session::wire::Tokens;
 
 use crate::draft::{Draft, OwnCall, Results};
 use crate::fields::Fields;
@@ -10,12 +11,22 @@ use crate::message::Message;
 use crate::out::{Out, Said};
 use crate::step::{Begin, Talk};
 
+/// What a turn came to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Came {
+    pub(crate) tokens: Option<Tokens>,
+    pub(crate) cost: Option<NanoUsd>,
+}
+
 /// A conversation that is read message by message.
 #[derive(Debug)]
 pub(crate) struct Conversation {
     pub(crate) talk: Talk,
     /// The object's own, for messages that name none.
     pub(crate) model: Option<String>,
+    /// What the next turn came to, and when it is: where others than its message say so.
+    pub(crate) came: Option<Came>,
+    pub(crate) at: Option<u64>,
     results: Results,
     /// The turn that items of the Responses API are gathered in.
     open: Option<Draft>,
@@ -25,7 +36,15 @@ pub(crate) struct Conversation {
 
 impl Conversation {
     pub(crate) fn new(talk: Talk, model: Option<String>) -> Self {
-        Self { talk, model, results: Results::default(), open: None, functions: 0 }
+        Self {
+            talk,
+            model,
+            came: None,
+            at: None,
+            results: Results::default(),
+            open: None,
+            functions: 0,
+        }
     }
 
     /// Takes a message; `line` where lines mean something.
@@ -56,7 +75,7 @@ impl Conversation {
                 if let Some((tokens, cost)) = message.usage {
                     (draft.tokens, draft.cost) = (Some(tokens), cost);
                 }
-                draft.give(out, self.talk);
+                self.give(out, draft);
             }
             "tool" => {
                 let id = message.call_id.or(message.id).map(|id| id.unescape().into_owned());
@@ -73,7 +92,7 @@ impl Conversation {
     }
 
     fn fresh(&self, line: Option<u64>) -> Draft {
-        Draft { line, model: self.model.clone(), ..Draft::default() }
+        Draft { line, time: self.at, model: self.model.clone(), ..Draft::default() }
     }
 
     /// Takes an item of the Responses API. What the model wrote up to the next result or message of
@@ -105,8 +124,15 @@ impl Conversation {
 
     fn close(&mut self, out: &mut Out<'_>) {
         if let Some(draft) = self.open.take() {
-            draft.give(out, self.talk);
+            self.give(out, draft);
         }
+    }
+
+    fn give(&mut self, out: &mut Out<'_>, mut draft: Draft) {
+        if let Some(Came { tokens, cost }) = self.came.take() {
+            (draft.tokens, draft.cost) = (tokens, cost);
+        }
+        draft.give(out, self.talk);
     }
 
     fn user(&mut self, out: &mut Out<'_>, message: &Message<'_>, line: Option<u64>) {
@@ -114,16 +140,19 @@ impl Conversation {
         self.results.give(out, self.talk);
         if results.is_empty() {
             let texts: Vec<_> = texts.iter().map(String::as_str).collect();
-            out.texts(self.talk, &texts, Said { media, line, ..Said::default() });
+            let time = self.at;
+            out.texts(self.talk, &texts, Said { media, time, line, ..Said::default() });
             return;
         }
-        self.results = Results { list: results, texts, media, line, ..Results::default() };
+        self.results =
+            Results { list: results, texts, media, time: self.at, line, ..Results::default() };
         self.results.give(out, self.talk);
     }
 
     /// Takes a result; those of one turn are handed on together.
     pub(crate) fn result(&mut self, id: String, result: ToolResult<'static>, line: Option<u64>) {
         self.results.list.push((id, result));
+        self.results.time = self.results.time.or(self.at);
         self.results.line = self.results.line.or(line);
     }
 

@@ -117,6 +117,7 @@ fn one<S: Sink>(
         Form::MiniSwe => mini_swe::read(&mut input, &mut out),
         Form::SweAgent => swe_agent::read(&mut input, &mut out),
         Form::Events => softland::read(&mut input, &mut out),
+        Form::Journal => softland::journal(&mut input, &mut out),
         Form::Ledger => match plain {
             Some(path) => others = !softland::ledger(path, &mut out, tell_progress),
             None => out.unreadable(None, "a compressed ledger: to be unpacked first"),

@@ -1,5 +1,6 @@
-//! softland's own event lines and ledgers: events of many runs, one among the other.
+//! softland's own event lines, ledgers and journals: events of many runs, one among the other.
 
+mod journal;
 mod ledger;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use crate::fields::{Fields, string};
 use crate::input::Input;
 use crate::out::Out;
 use crate::step::{Begin, Talk};
+pub(crate) use journal::read as journal;
 pub(crate) use ledger::read as ledger;
 
 /// Reads event lines.

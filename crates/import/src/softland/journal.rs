@@ -1,0 +1,145 @@
+//! Journals of `softland run` (`docs/runs.md`), read as data: what stood in the conversation, what the
+//! provider said it came to, and when. The runs of a tree are in one file.
+
+use std::collections::BTreeMap;
+
+use softland_session::core::NanoUsd;
+use softland_session::wire::json::Cursor;
+use softland_session::wire::{Tokens, anthropic};
+
+use crate::draft::time;
+use crate::fields::{Fields, elements, string};
+use crate::input::Input;
+use crate::message::usage;
+use crate::messages::{Came, Conversation};
+use crate::out::Out;
+use crate::step::Begin;
+
+/// One run of the tree.
+struct Run {
+    conversation: Conversation,
+    session: String,
+    /// When its time began, in milliseconds since 1970.
+    began: Option<u64>,
+    /// What responses of the turn under way came to.
+    tokens: Option<Tokens>,
+    /// Nano-dollars of all turns before.
+    spent: u64,
+    priced: bool,
+}
+
+/// Reads a journal.
+pub(crate) fn read(input: &mut Input<'_>, out: &mut Out<'_>) {
+    let mut runs: BTreeMap<String, Run> = BTreeMap::new();
+    out.lines(input, &mut |out, text, line| {
+        let record = Fields::of(text)?;
+        let name = record.owned("run").ok_or("a record of no run")?;
+        let kind = record.text("kind").ok_or("a record without `kind`")?;
+        if kind == "start" && !runs.contains_key(&name) {
+            let run = Run::begin(out, &runs, &name, &record, line)?;
+            runs.insert(name, run);
+            return Ok(());
+        }
+        let run = runs.get_mut(&name).ok_or("a record of a run whose beginning is not here")?;
+        run.record(out, &kind, &record, line)
+    });
+    for (_, run) in runs {
+        run.conversation.end(out);
+    }
+}
+
+impl Run {
+    fn begin(
+        out: &mut Out<'_>,
+        runs: &BTreeMap<String, Self>,
+        name: &str,
+        record: &Fields<'_>,
+        line: u64,
+    ) -> Result<Self, String> {
+        let caller = record.object("parent").and_then(|parent| parent.owned("run"));
+        let session = match &caller {
+            None => name,
+            Some(caller) => runs.get(caller).map_or(caller.as_str(), |run| &run.session),
+        };
+        let session = session.to_owned();
+        let agent = record.text("agent").filter(|_| caller.is_some());
+        let begin = Begin {
+            session: Some(&session),
+            run: Some(name),
+            agent: agent.as_deref(),
+            line: Some(line),
+            ..Begin::default()
+        };
+        let mut conversation = Conversation::new(out.begin(&begin), record.owned("model"));
+        let began = record.text("ts").and_then(|at| time(&at));
+        let began = began.map(|at| at.saturating_sub(record.uint("ms").unwrap_or(0)));
+        // What stands before the question is of earlier runs.
+        let messages = elements(record.raw("messages").unwrap_or_default());
+        if let Some(question) = messages.last().and_then(|message| string(message)) {
+            conversation.message(out, &question.unescape(), Some(line))?;
+        }
+        let priced = record.raw("price").is_some_and(|price| price != "null");
+        Ok(Self { conversation, session, began, tokens: None, spent: 0, priced })
+    }
+
+    fn record(
+        &mut self,
+        out: &mut Out<'_>,
+        kind: &str,
+        record: &Fields<'_>,
+        line: u64,
+    ) -> Result<(), String> {
+        match kind {
+            "response" => {
+                let came = record.text("body").and_then(|body| used(&body));
+                let known = self.tokens.unwrap_or_default();
+                self.tokens = came.map(|tokens| known.plus(tokens)).or(self.tokens);
+                return Ok(());
+            }
+            "took" => {
+                let nano = record.uint("nano").unwrap_or(self.spent);
+                let cost = NanoUsd(nano.saturating_sub(self.spent));
+                self.spent = nano;
+                self.conversation.came =
+                    Some(Came { tokens: self.tokens.take(), cost: self.priced.then_some(cost) });
+            }
+            "round" => {}
+            _ => return Ok(()),
+        }
+        let ms = record.uint("ms").unwrap_or(0);
+        self.conversation.at = self.began.map(|began| began.saturating_add(ms));
+        for message in elements(record.raw("messages").unwrap_or_default()) {
+            let Some(message) = string(message) else { continue };
+            self.conversation.message(out, &message.unescape(), Some(line))?;
+        }
+        self.conversation.flush(out);
+        Ok(())
+    }
+}
+
+/// What a response, whole or a stream of any provider's, says that it came to.
+fn used(body: &str) -> Option<Tokens> {
+    let mut anthropics = anthropic::Usage::default();
+    let (mut updated, mut other) = (false, None);
+    let whole = body.trim_start().starts_with('{').then_some(body);
+    let lines = body.lines().filter_map(|line| line.strip_prefix("data:"));
+    for data in whole.into_iter().chain(lines) {
+        if !data.contains("\"usage\"") {
+            continue;
+        }
+        let Ok(event) = Fields::of(data) else { continue };
+        let kind = event.text("type").unwrap_or_default();
+        let within = ["message", "response"].iter().find_map(|key| event.object(key));
+        let raw = event.raw("usage").or_else(|| within.and_then(|inner| inner.raw("usage")));
+        let Some(raw) = raw.filter(|raw| raw.starts_with('{')) else { continue };
+        if kind.starts_with("message") {
+            if let Ok(update) = anthropic::UsageUpdate::read(&mut Cursor::new(raw)) {
+                anthropics.update(&update);
+                updated = true;
+            }
+        } else {
+            other = usage(raw).map(|(tokens, _)| tokens).or(other);
+        }
+    }
+    updated.then_some(anthropics.tokens).or(other)
+}
