@@ -23,13 +23,21 @@ const FEW: u64 = 320;
 /// Kernel calls that are named; the rest are summed.
 const NAMED: usize = 7;
 
+/// Its calls by name; page faults and thread switches.
+type Kernel = (BTreeMap<String, f64>, [f64; 2]);
+
 /// A line for each target.
 pub(crate) async fn costs(targets: &[Target], requests: u64) -> Result<String, String> {
-    let mut lines = vec![
-        "| a request of 1.5 KB | kernel calls | page faults | thread switches | instructions | allocations | bytes \
-         allocated |\n|---|--:|--:|--:|--:|--:|--:|"
-            .to_owned(),
+    let columns = [
+        "a request of 1.5 KB",
+        "kernel calls",
+        "page faults",
+        "thread switches",
+        "instructions",
+        "allocations",
+        "bytes allocated",
     ];
+    let mut lines = vec![format!("| {} |\n|---|{}", columns.join(" | "), "--:|".repeat(6))];
     let mut named = Vec::new();
     for target in targets.iter().filter(|target| **target != Target::Direct) {
         let (calls, [faults, switches]) = kernel(*target, requests).await?;
@@ -68,9 +76,8 @@ async fn asked(stand: &Stand, requests: u64) -> Result<(), String> {
     drive::closed(&ask, Until::Requests(requests), &stand.numbers).await.check().map(drop)
 }
 
-/// Kernel calls by name, by strace; page faults, and how often a thread gave up the core, without
-/// it.
-async fn kernel(target: Target, requests: u64) -> Result<(BTreeMap<String, f64>, [f64; 2]), String> {
+/// Kernel calls by strace, the rest without it.
+async fn kernel(target: Target, requests: u64) -> Result<Kernel, String> {
     let folder = TempDir::new().map_err(|error| error.to_string())?;
     let out = folder.path().join("calls");
     let mut stand = Stand::up(target).await?;
@@ -126,7 +133,8 @@ async fn valgrind(
         asked(&stand, requests).await?;
         stand.down()?;
         let said = if tool == "dhat" { &log } else { &out };
-        let found = read(said).ok_or_else(|| format!("{tool} said nothing of {}", target.name()))?;
+        let found =
+            read(said).ok_or_else(|| format!("{tool} said nothing of {}", target.name()))?;
         counted.push(found);
     }
     let [few, many] = counted.as_slice() else { return Ok(Vec::new()) };
@@ -155,8 +163,8 @@ mod tests {
 
     #[test]
     fn calls_are_read_as_strace_writes_them() {
-        let text = "syscall              calls\n---------------- ---------\nwritev                 400\n\
-                    epoll_wait             100\n---------------- ---------\ntotal                  500\n";
+        let text = "syscall      calls\n------- ---------\nwritev         400\n\
+                    epoll_wait     100\n------- ---------\ntotal          500\n";
         let calls = calls(text, 200);
         assert_eq!(most(&calls), "writev 2.00, epoll_wait 0.50, others 0.00");
     }
