@@ -28,3 +28,5 @@ pub use tools::Root;
 
 /// The policy core, for limits and outcomes.
 pub use softland_session::core;
+/// The wire, for JSON that is edited without being written anew.
+pub use softland_session::wire;

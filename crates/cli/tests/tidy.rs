@@ -28,11 +28,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ledger", &["core"]),
     ("gateway", &["session", "ledger"]),
     ("import", &["session"]),
-    ("cli", &["agent", "sim", "gateway", "ledger", "import"]),
+    ("notebook", &["agent"]),
+    ("cli", &["agent", "sim", "gateway", "ledger", "import", "notebook"]),
 ];
 /// Those that it may have beside them in tests: the simulator is everybody's model.
 const DEV_ARROWS: &[(&str, &[&str])] =
-    &[("session", &["sim"]), ("agent", &["sim"]), ("gateway", &["sim"])];
+    &[("session", &["sim"]), ("agent", &["sim"]), ("gateway", &["sim"]), ("notebook", &["sim"])];
 /// Crates without effects.
 const PURE: &[&str] = &["core", "wire", "session"];
 

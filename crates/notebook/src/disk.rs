@@ -1,0 +1,177 @@
+//! The file: its lock, what it was when it was last seen, and saving it all at once or not at all.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::document::MAX_FILE;
+use crate::types::OpenError;
+
+/// A notebook's file, locked against every other softland of this user.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    /// Behind every link.
+    path: PathBuf,
+    /// The lock is held as long as this is open.
+    _lock: File,
+}
+
+/// What tells one state of a file from another without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Print {
+    inode: u64,
+    length: u64,
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+impl Print {
+    fn of(metadata: &fs::Metadata) -> Self {
+        Self {
+            inode: metadata.ino(),
+            length: metadata.len(),
+            seconds: metadata.mtime(),
+            nanoseconds: metadata.mtime_nsec(),
+        }
+    }
+}
+
+impl Disk {
+    /// Locks the file at `path`, which is made with `text` where there is none. Locks are kept in
+    /// `locks`.
+    pub(crate) fn open(path: &Path, locks: &Path, text: &str) -> Result<Self, OpenError> {
+        let shown = path.display();
+        let io = |what: String| move |error| OpenError::Io(what, error);
+        let path = match path.canonicalize() {
+            Ok(path) => path,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                place_of_new(path).map_err(io(format!("{shown} cannot be made")))?
+            }
+            Err(error) => return Err(OpenError::Io(format!("{shown} cannot be opened"), error)),
+        };
+        let lock = lock(&path, locks)?;
+        let disk = Self { path, _lock: lock };
+        // What a softland that was killed while saving has left.
+        let _ = fs::remove_file(disk.temporary());
+        if !disk.path.exists() {
+            disk.save(text).map_err(io(format!("{shown} cannot be made")))?;
+        }
+        Ok(disk)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file's text as it is, and what tells it from others.
+    pub(crate) fn read(&self) -> io::Result<(String, Print)> {
+        let mut file = File::open(&self.path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+        }
+        let mut text = String::new();
+        (&mut file).take(MAX_FILE + 1).read_to_string(&mut text)?;
+        if text.len() as u64 > MAX_FILE {
+            let message = format!("it is longer than {} MB", MAX_FILE >> 20);
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+        }
+        Ok((text, Print::of(&metadata)))
+    }
+
+    /// What tells the file as it is from others.
+    pub(crate) fn print(&self) -> io::Result<Print> {
+        fs::metadata(&self.path).map(|metadata| Print::of(&metadata))
+    }
+
+    /// Replaces the file's text: all of it, or nothing. A file that may not be written is not
+    /// replaced.
+    pub(crate) fn save(&self, text: &str) -> io::Result<Print> {
+        let mode = match OpenOptions::new().append(true).open(&self.path) {
+            Ok(file) => Some(file.metadata()?.permissions()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        let temporary = self.temporary();
+        let saved = self.save_by(&temporary, text, mode);
+        if saved.is_err() {
+            let _ = fs::remove_file(&temporary);
+        }
+        saved
+    }
+
+    fn save_by(
+        &self,
+        temporary: &Path,
+        text: &str,
+        mode: Option<fs::Permissions>,
+    ) -> io::Result<Print> {
+        let mut file = OpenOptions::new().write(true).create_new(true).open(temporary)?;
+        if let Some(mode) = mode {
+            file.set_permissions(mode)?;
+        }
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        let print = Print::of(&file.metadata()?);
+        fs::rename(temporary, &self.path)?;
+        // The name, too, is to outlive a power cut; not every file system can.
+        if let Some(folder) = self.path.parent() {
+            let _ = File::open(folder).and_then(|folder| folder.sync_all());
+        }
+        Ok(print)
+    }
+
+    /// Beside the file, since only there a rename replaces it at once. One name is enough, since
+    /// the lock is held.
+    fn temporary(&self) -> PathBuf {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        self.path.with_file_name(format!(".{name}.softland-tmp"))
+    }
+}
+
+/// Where a file will be that is not there yet, behind a link that leads nowhere too.
+fn place_of_new(path: &Path) -> io::Result<PathBuf> {
+    let path = match fs::read_link(path) {
+        Ok(target) => path.parent().unwrap_or(Path::new("")).join(target),
+        Err(_) => path.to_owned(),
+    };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(folder.unwrap_or(Path::new(".")).canonicalize()?.join(name))
+}
+
+/// The lock is the operating system's: it ends with the process, however that ends.
+fn lock(path: &Path, locks: &Path) -> Result<File, OpenError> {
+    let io = |error| OpenError::Io(format!("{}: the lock cannot be had", locks.display()), error);
+    fs::create_dir_all(locks).map_err(io)?;
+    let place = locks.join(format!("{}.lock", key(path)));
+    let mut options = OpenOptions::new();
+    let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    let mut file = options.open(&place).map_err(io)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut holder = String::new();
+            let _ = (&mut file).take(20).read_to_string(&mut holder);
+            return Err(OpenError::Locked { holder: holder.trim().parse().ok() });
+        }
+        Err(TryLockError::Error(error)) => return Err(io(error)),
+    }
+    file.set_len(0).map_err(io)?;
+    file.rewind().map_err(io)?;
+    writeln!(file, "{}", std::process::id()).map_err(io)?;
+    Ok(file)
+}
+
+/// A name for what is kept of a notebook elsewhere: the file's, and a number for its path (64-bit
+/// FNV-1a).
+pub(crate) fn key(path: &Path) -> String {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    let bytes = path.as_os_str().as_encoded_bytes();
+    let number = bytes.iter().fold(0xcbf2_9ce4_8422_2325, step);
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let name: String = name.chars().take(40).map(plain).collect();
+    format!("{name}-{number:016x}")
+}

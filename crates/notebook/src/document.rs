@@ -1,0 +1,228 @@
+//! A notebook file as text: read once, then edited by splicing, so that what is not edited stays
+//! as it is, byte for byte: unknown members, the format's version, the indentation, other cells.
+//!
+//! A [`Document`] is a value: an edit gives another one. It knows no disk and no kernel.
+
+use serde_json::{Value, json};
+use softland_agent::wire::{Splice, json::Span};
+
+use crate::types::CellType;
+
+mod check;
+mod scan;
+mod style;
+use scan::{Index, Slot};
+use style::Style;
+
+/// The longest file that is read, in bytes.
+pub(crate) const MAX_FILE: u64 = 128 * 1024 * 1024;
+
+/// A cell as the file has it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Read {
+    pub(crate) id: String,
+    pub(crate) kind: CellType,
+    pub(crate) source: String,
+    pub(crate) outputs: Vec<Value>,
+    pub(crate) count: Option<u64>,
+}
+
+/// A notebook's text, and where its cells are in it.
+#[derive(Clone, Debug)]
+pub(crate) struct Document {
+    text: String,
+    index: Index,
+    style: Style,
+    ids: Vec<String>,
+}
+
+impl Document {
+    /// The text of a notebook without cells.
+    pub(crate) fn empty(kernel: &str) -> String {
+        let display_name = if kernel == "python3" { "Python 3 (ipykernel)" } else { kernel };
+        let value = json!({
+            "cells": [],
+            "metadata": { "kernelspec": { "display_name": display_name, "name": kernel } },
+            "nbformat": 4,
+            "nbformat_minor": 5,
+        });
+        let mut text = String::new();
+        Style::default().write(&mut text, &value, 0);
+        text.push('\n');
+        text
+    }
+
+    /// Reads a file's text. Cells without a name of their own are named by their place.
+    ///
+    /// # Errors
+    /// Why it is not a notebook of format 4.
+    pub(crate) fn read(text: String) -> Result<(Self, Vec<Read>), String> {
+        let value: Value = serde_json::from_str(&text)
+            .map_err(|error| format!("it is not a notebook: {error}"))?;
+        check::check(&value)?;
+        let index = scan::scan(&text).map_err(|error| format!("it is not a notebook: {error}"))?;
+        let mut cells = check::cells(&value);
+        check::name(&mut cells, index.minor);
+        let ids = cells.iter().map(|cell| cell.id.clone()).collect();
+        let style = Style::of(&text);
+        Ok((Self { text, index, style, ids }, cells))
+    }
+
+    /// The text, as it is to be saved.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The cells' names, in order.
+    pub(crate) fn ids(&self) -> &[String] {
+        &self.ids
+    }
+
+    /// The kernel that the notebook's metadata names.
+    pub(crate) fn kernel(&self) -> Option<&str> {
+        self.index.kernel.as_deref()
+    }
+
+    /// Names the cells otherwise: those of a file that has no names, read anew.
+    pub(crate) fn rename(&mut self, ids: Vec<String>) {
+        debug_assert_eq!(ids.len(), self.ids.len(), "one name a cell");
+        self.ids = ids;
+    }
+
+    /// Whether the file keeps cells' names.
+    pub(crate) const fn has_names(&self) -> bool {
+        self.index.minor >= 5
+    }
+
+    /// With a new cell before the one at `index`.
+    pub(crate) fn create(
+        &self,
+        index: usize,
+        id: &str,
+        kind: CellType,
+        source: &str,
+    ) -> Result<Self, String> {
+        let mut cell = json!({
+            "cell_type": kind.as_str(),
+            "metadata": {},
+            "source": style::lines(source),
+        });
+        if self.has_names() {
+            cell["id"] = id.into();
+        }
+        if kind == CellType::Code {
+            cell["execution_count"] = Value::Null;
+            cell["outputs"] = json!([]);
+        }
+        let mut text = String::new();
+        self.style.write(&mut text, &cell, 2);
+        self.insert(index, id, &text)
+    }
+
+    /// With another source for a cell.
+    pub(crate) fn update(&self, id: &str, source: &str) -> Result<Self, String> {
+        let slot = self.slot(id)?;
+        let value = match slot.source_is_text {
+            true => Value::from(source),
+            false => style::lines(source),
+        };
+        let mut edits = Splice::new();
+        self.set(&mut edits, slot, slot.source, "source", &value);
+        self.spliced(&edits, self.ids.clone())
+    }
+
+    /// With these outputs for a code cell.
+    pub(crate) fn give(
+        &self,
+        id: &str,
+        outputs: &[Value],
+        count: Option<u64>,
+    ) -> Result<Self, String> {
+        let slot = self.slot(id)?;
+        let outputs = outputs.iter().map(style::split).collect();
+        let mut edits = Splice::new();
+        self.set(&mut edits, slot, slot.count, "execution_count", &count.into());
+        self.set(&mut edits, slot, slot.outputs, "outputs", &Value::Array(outputs));
+        self.spliced(&edits, self.ids.clone())
+    }
+
+    /// Without a cell.
+    pub(crate) fn delete(&self, id: &str) -> Result<Self, String> {
+        let at = self.place(id)?;
+        let slots = &self.index.cells;
+        let span = |at: usize| slots.get(at).map(|slot| slot.span).ok_or("no such cell");
+        let gone = match (at, slots.len()) {
+            (_, 1) => Span::new(self.index.list.start + 1, self.index.list.end - 1),
+            (at, count) if at + 1 < count => Span::new(span(at)?.start, span(at + 1)?.start),
+            (at, _) => Span::new(span(at - 1)?.end, span(at)?.end),
+        };
+        let mut edits = Splice::new();
+        edits.replace(gone, "");
+        let mut ids = self.ids.clone();
+        ids.remove(at);
+        self.spliced(&edits, ids)
+    }
+
+    /// With a cell at another place.
+    pub(crate) fn reorder(&self, id: &str, index: usize) -> Result<Self, String> {
+        let slot = self.slot(id)?;
+        let cell = slot.span.of(&self.text).to_owned();
+        self.delete(id)?.insert(index, id, &cell)
+    }
+
+    fn insert(&self, index: usize, id: &str, cell: &str) -> Result<Self, String> {
+        let slots = &self.index.cells;
+        let mut edits = Splice::new();
+        match (slots.get(index), slots.last(), slots.first()) {
+            (Some(next), _, Some(first)) => {
+                let space = Span::new(self.index.list.start + 1, first.span.start).of(&self.text);
+                edits.insert(next.span.start, format!("{cell},{space}"));
+            }
+            (_, Some(last), Some(first)) => {
+                let space = Span::new(self.index.list.start + 1, first.span.start).of(&self.text);
+                edits.insert(last.span.end, format!(",{space}{cell}"));
+            }
+            _ => {
+                let inner = Span::new(self.index.list.start + 1, self.index.list.end - 1);
+                let (before, behind) = (self.style.line(2), self.style.line(1));
+                edits.replace(inner, format!("{before}{cell}{behind}"));
+            }
+        }
+        let mut ids = self.ids.clone();
+        ids.insert(index.min(ids.len()), id.to_owned());
+        self.spliced(&edits, ids)
+    }
+
+    /// A member's value, or the member where there is none yet.
+    fn set(&self, edits: &mut Splice, slot: &Slot, at: Option<Span>, name: &str, value: &Value) {
+        let mut text = String::new();
+        self.style.write(&mut text, value, 3);
+        match at {
+            Some(at) => edits.replace(at, text),
+            None => {
+                let (line, colon) = (self.style.line(3), self.style.colon());
+                edits.insert(slot.span.start + 1, format!("{line}\"{name}\"{colon}{text},"));
+            }
+        }
+    }
+
+    fn spliced(&self, edits: &Splice, ids: Vec<String>) -> Result<Self, String> {
+        let bytes = edits.apply(self.text.as_bytes()).map_err(|error| error.to_string())?;
+        let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
+        let index = scan::scan(&text).map_err(|error| error.to_string())?;
+        if index.cells.len() != ids.len() {
+            return Err("the cells of the file are not those that were read".to_owned());
+        }
+        Ok(Self { text, index, style: self.style.clone(), ids })
+    }
+
+    fn place(&self, id: &str) -> Result<usize, String> {
+        let place = self.ids.iter().position(|other| other == id);
+        place.ok_or_else(|| format!("no cell `{id}` is in the file"))
+    }
+
+    fn slot(&self, id: &str) -> Result<&Slot, String> {
+        let at = self.place(id)?;
+        self.index.cells.get(at).ok_or_else(|| format!("no cell `{id}` is in the file"))
+    }
+}

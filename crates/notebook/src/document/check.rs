@@ -1,0 +1,96 @@
+//! Whether a file is a notebook, by nbformat's own reading, and what its cells hold.
+
+use std::collections::HashSet;
+
+use nbformat::{legacy, v4};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::{Read, style};
+use crate::types::CellType;
+
+/// # Errors
+/// Why the value is no notebook of format 4.
+pub(super) fn check(notebook: &Value) -> Result<(), String> {
+    let number = |name| notebook.get(name).and_then(Value::as_u64);
+    let minor = match (number("nbformat"), number("nbformat_minor")) {
+        (Some(4), Some(minor)) => minor,
+        (Some(1..=3), _) => {
+            return Err("it is a notebook of an old format (3 or before); \
+                        `jupyter nbconvert --to notebook --inplace FILE` makes it one of today"
+                .to_owned());
+        }
+        (Some(major), _) if major != 4 => {
+            return Err(format!("it is a notebook of format {major}; format 4 is known here"));
+        }
+        _ => return Err("it is not a notebook: it has no `nbformat` and `nbformat_minor`".into()),
+    };
+    let metadata = notebook.get("metadata").cloned().unwrap_or(Value::Null);
+    fits::<v4::Metadata>(metadata).map_err(|error| format!("its metadata are wrong: {error}"))?;
+    let Some(cells) = notebook.get("cells").and_then(Value::as_array) else {
+        return Err("it is not a notebook: it has no list of `cells`".to_owned());
+    };
+    for (n, cell) in cells.iter().enumerate() {
+        let mut cell = cell.clone();
+        // Outputs that nbformat does not know are kept as they are.
+        if cell.get("outputs").is_some_and(Value::is_array) {
+            cell["outputs"] = json!([]);
+        }
+        // An empty name is none, for which one is found.
+        if cell.get("id").and_then(Value::as_str) == Some("")
+            && let Some(members) = cell.as_object_mut()
+        {
+            members.remove("id");
+        }
+        let read = if minor >= 5 { fits::<v4::Cell>(cell) } else { fits::<legacy::Cell>(cell) };
+        read.map_err(|error| format!("its cell {} is wrong: {error}", n + 1))?;
+    }
+    Ok(())
+}
+
+fn fits<T: DeserializeOwned>(value: Value) -> Result<(), String> {
+    serde_json::from_value::<T>(value).map(|_| ()).map_err(|error| error.to_string())
+}
+
+/// The cells of what was checked.
+pub(super) fn cells(notebook: &Value) -> Vec<Read> {
+    let cells = notebook.get("cells").and_then(Value::as_array);
+    cells.into_iter().flatten().map(cell).collect()
+}
+
+fn cell(cell: &Value) -> Read {
+    let kind = match cell.get("cell_type").and_then(Value::as_str) {
+        Some("code") => CellType::Code,
+        Some("markdown") => CellType::Markdown,
+        _ => CellType::Raw,
+    };
+    let outputs = cell.get("outputs").and_then(Value::as_array);
+    Read {
+        id: cell.get("id").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        kind,
+        source: cell.get("source").and_then(style::joined).unwrap_or_default(),
+        outputs: outputs.into_iter().flatten().map(style::join).collect(),
+        count: cell.get("execution_count").and_then(Value::as_u64),
+    }
+}
+
+/// Names the cells that have no name, or that of another, by their place. Before 4.5 a file has
+/// no names.
+pub(super) fn name(cells: &mut [Read], minor: u64) {
+    let mut taken = HashSet::new();
+    let mut nameless = Vec::new();
+    for (n, cell) in cells.iter().enumerate() {
+        if minor < 5 || cell.id.is_empty() || !taken.insert(cell.id.clone()) {
+            nameless.push(n);
+        }
+    }
+    for n in nameless {
+        let mut id = format!("cell-{}", n + 1);
+        while !taken.insert(id.clone()) {
+            id.push('x');
+        }
+        if let Some(cell) = cells.get_mut(n) {
+            cell.id = id;
+        }
+    }
+}

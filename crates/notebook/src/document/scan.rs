@@ -1,0 +1,86 @@
+//! Where things are in a notebook's text.
+
+use softland_agent::wire::json::{Cursor, Error, Kind, Member, Span};
+
+/// What the text of a notebook has, and where.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Index {
+    /// `nbformat_minor`.
+    pub(super) minor: u64,
+    /// The list of cells, its brackets with it.
+    pub(super) list: Span,
+    pub(super) cells: Vec<Slot>,
+    /// `metadata.kernelspec.name`.
+    pub(super) kernel: Option<String>,
+}
+
+/// One cell's places.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Slot {
+    /// The cell, its braces with it.
+    pub(super) span: Span,
+    /// Values, without their names.
+    pub(super) source: Option<Span>,
+    pub(super) outputs: Option<Span>,
+    pub(super) count: Option<Span>,
+    /// The source is one text instead of a list of lines.
+    pub(super) source_is_text: bool,
+}
+
+pub(super) fn scan(text: &str) -> Result<Index, Error> {
+    let mut cursor = Cursor::new(text);
+    let mut index = Index::default();
+    cursor.members(|cursor, member: Member<'_>| {
+        match &*member.key.unescape() {
+            "cells" => {
+                index.cells.clear();
+                index.list = cursor.elements(|cursor| {
+                    index.cells.push(cell(cursor)?);
+                    Ok::<_, Error>(())
+                })?;
+            }
+            "nbformat_minor" => index.minor = cursor.uint_or_skip()?.unwrap_or_default(),
+            "metadata" => index.kernel = kernel(cursor)?,
+            _ => {}
+        }
+        Ok::<_, Error>(())
+    })?;
+    cursor.end()?;
+    Ok(index)
+}
+
+fn cell(cursor: &mut Cursor<'_>) -> Result<Slot, Error> {
+    let mut slot = Slot::default();
+    slot.span = cursor.members(|cursor, member| {
+        match &*member.key.unescape() {
+            "source" => {
+                slot.source_is_text = cursor.peek()? == Kind::String;
+                slot.source = Some(cursor.skip_value()?);
+            }
+            "outputs" => slot.outputs = Some(cursor.skip_value()?),
+            "execution_count" => slot.count = Some(cursor.skip_value()?),
+            _ => {}
+        }
+        Ok::<_, Error>(())
+    })?;
+    Ok(slot)
+}
+
+fn kernel(cursor: &mut Cursor<'_>) -> Result<Option<String>, Error> {
+    let mut name = None;
+    if cursor.peek()? != Kind::Object {
+        return Ok(None);
+    }
+    cursor.members(|cursor, member| {
+        if &*member.key.unescape() == "kernelspec" && cursor.peek()? == Kind::Object {
+            cursor.members(|cursor, member| {
+                if &*member.key.unescape() == "name" {
+                    name = cursor.string_or_skip()?.map(|(text, _)| text.unescape().into_owned());
+                }
+                Ok::<_, Error>(())
+            })?;
+        }
+        Ok::<_, Error>(())
+    })?;
+    Ok(name)
+}

@@ -1,0 +1,21 @@
+//! A notebook that people and an assistant share: an `.ipynb` file, a Jupyter kernel, and tools.
+//!
+//! A [`Room`] is one open notebook. It holds the file's lock, takes edits and saves them, runs
+//! cells, and tells every change to everybody who watches, once and in order. The file is edited
+//! by splicing: what is not changed keeps its bytes.
+//!
+//! What this crate does not do: it prints nothing and reads no argument.
+
+mod disk;
+mod document;
+mod kernel;
+mod room;
+mod tools;
+mod types;
+
+pub use room::{Room, RoomOptions};
+pub use tools::tools;
+pub use types::{
+    By, Cell, CellType, Change, Edit, Edited, KernelState, KernelStatus, OpenError, Ran, Refused,
+    RefusedCode, State, What,
+};

@@ -1,0 +1,213 @@
+//! One open notebook: who shares it edits it, runs its cells, and hears of every change once.
+//!
+//! Two locks: `desk` orders those who write the file, and `shared` is what everybody sees. A change
+//! is made at the desk, saved, and only then seen; so what is acknowledged is on the disk, and what
+//! cannot be saved has not happened.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use softland_agent::tools::Programs;
+use tokio::sync::{Mutex as AsyncMutex, broadcast};
+
+use crate::disk::{self, Disk};
+use crate::document::Document;
+use crate::kernel::{Kernels, NoKernels, Wanted};
+use crate::types::{
+    By, Change, Edit, Edited, KernelState, KernelStatus, OpenError, Ran, Refused, RefusedCode,
+    State,
+};
+
+mod desk;
+mod edit;
+mod given;
+mod run;
+mod shared;
+
+use desk::Desk;
+use shared::Shared;
+
+/// How many changes somebody who watches may be behind before they are told to look anew.
+const BEHIND: usize = 1024;
+
+/// How a notebook is opened.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RoomOptions {
+    /// The kernel's name, over the one that the notebook names.
+    pub kernel: Option<String>,
+    /// How long [`Room::run`] waits for a cell.
+    pub cell_timeout: Duration,
+    /// The user's folder for state: locks, and files for kernels.
+    pub state: PathBuf,
+    /// The leave to start kernels; without it there is none.
+    pub programs: Option<Programs>,
+}
+
+impl RoomOptions {
+    /// A notebook whose kernels are started by `programs`.
+    pub fn new(state: impl Into<PathBuf>, programs: Option<Programs>) -> Self {
+        Self { kernel: None, cell_timeout: Duration::from_secs(60), state: state.into(), programs }
+    }
+}
+
+/// One open notebook.
+pub struct Room {
+    desk: AsyncMutex<Desk>,
+    shared: Mutex<Shared>,
+    kernels: Arc<dyn Kernels>,
+    /// One kernel is started at a time.
+    starting: AsyncMutex<()>,
+    options: RoomOptions,
+    path: PathBuf,
+}
+
+impl std::fmt::Debug for Room {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Room").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Room {
+    /// Opens a notebook and locks it. A file that is not there is made. No kernel is started yet.
+    ///
+    /// # Errors
+    /// It is open elsewhere, it is not a notebook, or the file system says no.
+    pub async fn open(path: &Path, options: RoomOptions) -> Result<Arc<Self>, OpenError> {
+        let kernels = Arc::new(NoKernels);
+        Self::open_with(path, options, kernels).await
+    }
+
+    /// [`Self::open`], with these kernels.
+    pub(crate) async fn open_with(
+        path: &Path,
+        options: RoomOptions,
+        kernels: Arc<dyn Kernels>,
+    ) -> Result<Arc<Self>, OpenError> {
+        let (path, name) = (path.to_owned(), options.kernel.clone());
+        let locks = options.state.join("notebooks");
+        let opened = blocking(move || {
+            let text = Document::empty(name.as_deref().unwrap_or("python3"));
+            let disk = Disk::open(&path, &locks, &text)?;
+            let shown = disk.path().display().to_string();
+            let (text, print) = disk
+                .read()
+                .map_err(|error| OpenError::Io(format!("{shown} cannot be read"), error))?;
+            let (document, cells) = Document::read(text).map_err(|why| {
+                OpenError::NotANotebook(format!("{shown} cannot be opened: {why}"))
+            })?;
+            Ok((disk, document, cells, print))
+        });
+        let (disk, document, cells, print) = opened.await?;
+        let path = disk.path().to_owned();
+        let name = options.kernel.as_deref().or(document.kernel()).unwrap_or_default().to_owned();
+        let state = State {
+            rev: 0,
+            path: path.display().to_string(),
+            kernel: KernelState { name, state: KernelStatus::None, why: None },
+            cells: cells.into_iter().map(given::shown).collect(),
+        };
+        let room = Arc::new(Self {
+            desk: AsyncMutex::new(Desk::new(disk, document, print)),
+            shared: Mutex::new(Shared::new(state, broadcast::Sender::new(BEHIND))),
+            kernels,
+            starting: AsyncMutex::new(()),
+            options,
+            path,
+        });
+        tokio::spawn(desk::keep(Arc::downgrade(&room)));
+        Ok(room)
+    }
+
+    /// The notebook as it is, and every change that follows, none missed and none twice. Who is
+    /// told that they are behind asks again.
+    pub fn watch(&self) -> (State, broadcast::Receiver<Arc<Change>>) {
+        let shared = self.shared();
+        (shared.state.clone(), shared.changes.subscribe())
+    }
+
+    /// The file, behind every link.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A name for what is kept of this notebook in the user's folder for state.
+    #[must_use]
+    pub fn key(&self) -> String {
+        disk::key(&self.path)
+    }
+
+    /// How long [`Self::run`] waits for a cell.
+    #[must_use]
+    pub const fn cell_timeout(&self) -> Duration {
+        self.options.cell_timeout
+    }
+
+    /// Makes an edit. It is saved when this returns. Once begun it is made also where nobody waits
+    /// for it.
+    ///
+    /// # Errors
+    /// Why nothing was changed.
+    pub async fn edit(self: &Arc<Self>, edit: Edit, by: By) -> Result<Edited, Refused> {
+        let room = Arc::clone(self);
+        let made = tokio::spawn(async move { room.make(edit, by).await }).await;
+        made.unwrap_or_else(|error| Err(Refused::invalid(format!("the edit failed: {error}"))))
+    }
+
+    /// Runs a cell, starting the kernel if there is none, and waits for its end, but not longer
+    /// than [`Self::cell_timeout`]: the cell then goes on. It goes on also where nobody waits.
+    ///
+    /// # Errors
+    /// Why it does not run.
+    pub async fn run(self: &Arc<Self>, cell: &str, by: By) -> Result<Ran, Refused> {
+        let (room, cell) = (Arc::clone(self), cell.to_owned());
+        let ran = tokio::spawn(async move { room.run_cell(&cell, by).await }).await;
+        ran.unwrap_or_else(|error| Err(Refused::invalid(format!("the run failed: {error}"))))
+    }
+
+    /// Breaks off the cell that runs, and those that wait to run. Nothing where none does.
+    pub async fn interrupt(&self) {
+        self.break_off();
+    }
+
+    /// Ends the kernel, if there is one, and starts another.
+    ///
+    /// # Errors
+    /// Why there is no kernel now.
+    pub async fn restart(self: &Arc<Self>) -> Result<(), Refused> {
+        let room = Arc::clone(self);
+        let restarted = tokio::spawn(async move { room.start_again().await }).await;
+        restarted.unwrap_or_else(|error| {
+            Err(Refused::new(RefusedCode::Kernel, format!("the restart failed: {error}")))
+        })
+    }
+
+    /// Ends the kernel and saves what there is. The lock ends with the room itself.
+    pub async fn close(&self) {
+        self.end_kernel("the notebook was closed", KernelStatus::Stopped);
+        let mut desk = self.desk.lock().await;
+        let _ = self.save_outputs(&mut desk).await;
+        self.shared().closed = true;
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        // A panic between two changes leaves what was seen before.
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wanted(&self, named: Option<&str>) -> Wanted {
+        let folder = self.path.parent().unwrap_or(Path::new("/")).to_owned();
+        let name = self.options.kernel.as_deref().or(named).map(str::to_owned);
+        Wanted { name, folder }
+    }
+}
+
+/// Work that waits for a disk.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, OpenError> + Send + 'static,
+) -> Result<T, OpenError> {
+    let failed = |error| OpenError::Io("internal error".to_owned(), std::io::Error::other(error));
+    tokio::task::spawn_blocking(work).await.map_err(failed)?
+}

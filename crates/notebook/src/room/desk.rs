@@ -1,0 +1,171 @@
+//! Where the file is written: one at a time, and never over what somebody else has written.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::{Room, given};
+use crate::disk::{Disk, Print};
+use crate::document::{Document, Read};
+use crate::types::{Cell, Refused, RefusedCode, State, What};
+
+/// How often the file is looked at, and outputs of what runs are saved.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The file and its text.
+#[derive(Debug)]
+pub(super) struct Desk {
+    disk: Arc<Disk>,
+    pub(super) document: Document,
+    print: Print,
+}
+
+impl Desk {
+    pub(super) fn new(disk: Disk, document: Document, print: Print) -> Self {
+        Self { disk: Arc::new(disk), document, print }
+    }
+
+    /// Saves a document; only then is it the one at the desk.
+    pub(super) async fn save(&mut self, document: Document) -> Result<(), Refused> {
+        let (disk, document) = (Arc::clone(&self.disk), document);
+        let saved = tokio::task::spawn_blocking(move || {
+            let print = disk.save(document.text())?;
+            Ok::<_, std::io::Error>((print, document))
+        });
+        let saved = saved.await.map_err(std::io::Error::other).and_then(|saved| saved);
+        let (print, document) =
+            saved.map_err(|error| file(format!("the notebook cannot be saved: {error}")))?;
+        self.print = print;
+        self.document = document;
+        Ok(())
+    }
+
+    /// The file anew, where somebody else has changed it.
+    async fn changed(&mut self) -> Result<Option<Vec<Read>>, Refused> {
+        let (disk, seen) = (Arc::clone(&self.disk), self.print);
+        let looked = tokio::task::spawn_blocking(move || match disk.print()? {
+            print if print == seen => Ok(None),
+            _ => disk.read().map(Some),
+        });
+        let looked = looked.await.map_err(std::io::Error::other).and_then(|looked| looked);
+        let told = "it was changed by another program, and nothing is written over that";
+        let Some((text, print)) = looked.map_err(|error| {
+            file(format!("the notebook's file cannot be read any more: {error}"))
+        })?
+        else {
+            return Ok(None);
+        };
+        if text == self.document.text() {
+            self.print = print;
+            return Ok(None);
+        }
+        let (document, cells) = Document::read(text).map_err(|why| {
+            file(format!("the notebook's file cannot be read any more: {why}; {told}"))
+        })?;
+        self.document = document;
+        self.print = print;
+        Ok(Some(cells))
+    }
+}
+
+fn file(message: String) -> Refused {
+    Refused::new(RefusedCode::File, message)
+}
+
+impl Room {
+    /// Looks whether another program has changed the file; if so, everybody is told.
+    pub(super) async fn look(&self, desk: &mut Desk) -> Result<(), Refused> {
+        let Some(read) = desk.changed().await? else { return Ok(()) };
+        let mut shared = self.shared();
+        let old = &shared.state;
+        let cells = anew(read, &old.cells, old.rev + 1, desk.document.has_names());
+        desk.document.rename(cells.iter().map(|cell| cell.id.clone()).collect());
+        let state = State { rev: old.rev + 1, cells, ..old.clone() };
+        shared.unsaved.retain(|id| state.find(id).is_some());
+        shared.displays.clear();
+        shared.tell(None, What::Reloaded { state });
+        Ok(())
+    }
+
+    /// Saves the outputs that the file does not have yet.
+    pub(super) async fn save_outputs(&self, desk: &mut Desk) -> Result<(), Refused> {
+        if self.shared().unsaved.is_empty() {
+            return Ok(());
+        }
+        self.look(desk).await?;
+        let cells: Vec<Cell> = {
+            let shared = self.shared();
+            let unsaved = |cell: &&Cell| shared.unsaved.contains(&cell.id);
+            shared.state.cells.iter().filter(unsaved).cloned().collect()
+        };
+        let mut document = desk.document.clone();
+        for cell in &cells {
+            document =
+                document.give(&cell.id, &cell.outputs, cell.execution_count).map_err(file)?;
+        }
+        desk.save(document).await?;
+        let mut shared = self.shared();
+        for cell in cells {
+            // It may have given more meanwhile.
+            if shared.state.find(&cell.id).is_none_or(|(_, now)| now.outputs == cell.outputs) {
+                shared.unsaved.remove(&cell.id);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The cells of a file that was changed, with what is known of them: a cell of the same name and
+/// source is the same. In a file without names, it is the next one with the source.
+fn anew(read: Vec<Read>, old: &[Cell], rev: u64, has_names: bool) -> Vec<Cell> {
+    let mut rest: HashMap<&str, &Cell> = old.iter().map(|cell| (cell.id.as_str(), cell)).collect();
+    let mut cells: Vec<Cell> = Vec::with_capacity(read.len());
+    let mut next = 0;
+    for read in read {
+        let mut cell = Cell { rev, ..given::shown(read) };
+        if !has_names {
+            let behind = old.iter().enumerate().skip(next);
+            let same = |other: &Cell| other.source == cell.source && other.kind == cell.kind;
+            let found = behind.into_iter().find(|(_, other)| same(other));
+            match found {
+                Some((at, other)) => {
+                    next = at + 1;
+                    cell.id.clone_from(&other.id);
+                }
+                None => cell.id = super::edit::new_id(),
+            }
+        }
+        if let Some(known) = rest.remove(cell.id.as_str())
+            && known.kind == cell.kind
+        {
+            if known.source == cell.source {
+                cell.rev = known.rev;
+                cell.by = known.by;
+            }
+            if known.running {
+                cell.running = true;
+                cell.outputs.clone_from(&known.outputs);
+                cell.execution_count = known.execution_count;
+            }
+        }
+        cells.push(cell);
+    }
+    cells
+}
+
+/// Looks at the file and saves outputs, as long as the room is there.
+pub(super) async fn keep(room: Weak<Room>) {
+    let mut pause = tokio::time::interval(PAUSE);
+    pause.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        pause.tick().await;
+        let Some(room) = room.upgrade() else { return };
+        if room.shared().closed {
+            return;
+        }
+        // The next edit says what is wrong with the file.
+        let mut desk = room.desk.lock().await;
+        let _ = room.look(&mut desk).await;
+        let _ = room.save_outputs(&mut desk).await;
+    }
+}
