@@ -15,6 +15,8 @@ mod gateway;
 mod generated;
 mod ledger;
 mod mcp;
+#[cfg(feature = "notebook")]
+mod notebook;
 mod spec;
 #[cfg(test)]
 mod tests;
@@ -24,6 +26,8 @@ pub(crate) use gateway::{ServeArgs, WrapArgs};
 pub(crate) use generated::{CompletionsArgs, ManArgs};
 pub(crate) use ledger::{Deletion, LedgerArgs, RunsArgs, ShowArgs};
 pub(crate) use mcp::McpArgs;
+#[cfg(feature = "notebook")]
+pub(crate) use notebook::NotebookArgs;
 
 /// A command and what it was given.
 #[derive(Debug)]
@@ -54,6 +58,9 @@ pub(crate) enum Command {
     Man(ManArgs),
     /// `softland mcp`.
     Mcp(Box<McpArgs>),
+    /// `softland notebook`.
+    #[cfg(feature = "notebook")]
+    Notebook(Box<NotebookArgs>),
 }
 
 /// What `softland run` was given.
@@ -118,9 +125,6 @@ pub(crate) struct CheckArgs {
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// Commands that are known and come later.
-const LATER_COMMANDS: [&str; 1] = ["notebook"];
-
 /// The one argument of this program where it is the supervisor of a program that a tool runs.
 /// Nobody types it, and no help shows it.
 pub(crate) const SUPERVISE: &str = "__supervise";
@@ -134,12 +138,6 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command,
     let first = args.get(1).and_then(|arg| arg.to_str());
     if first == Some(SUPERVISE) && args.len() == 2 {
         return Ok(Command::Supervise);
-    }
-    if let Some(later) = first.filter(|name| LATER_COMMANDS.contains(name)) {
-        return Err(Failure::usage(format!(
-            "`softland {later}` comes with a later version; this one has {}",
-            spec::commands()
-        )));
     }
     let matches = match spec::command().try_get_matches_from(args) {
         Ok(matches) => matches,
@@ -159,6 +157,10 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command,
         }
         Some(("man", matches)) => Ok(Command::Man(generated::man_args(matches))),
         Some(("mcp", matches)) => mcp::mcp_args(matches).map(|args| Command::Mcp(Box::new(args))),
+        #[cfg(feature = "notebook")]
+        Some(("notebook", matches)) => {
+            notebook::notebook_args(matches).map(|args| Command::Notebook(Box::new(args)))
+        }
         _ => Err(Failure::explained(spec::command().render_help().to_string())),
     }
 }

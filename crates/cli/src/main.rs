@@ -11,6 +11,8 @@ mod failure;
 mod generated;
 mod logging;
 mod mcp;
+#[cfg(feature = "notebook")]
+mod notebook;
 mod place;
 mod programs;
 mod render;
@@ -53,6 +55,8 @@ fn main() -> ExitCode {
         Command::Audit(args) => audit::run(&args, &mut writer),
         Command::Sim(args) => sim::run(&args),
         Command::Mcp(args) => mcp::run(&args),
+        #[cfg(feature = "notebook")]
+        Command::Notebook(args) => notebook::run(&args),
         Command::Check(args) => check::run(&args, &mut writer),
         Command::Completions(args) => Ok(generated::completions(args, &mut writer)),
         Command::Man(args) => generated::man(&args, &mut writer),

@@ -93,6 +93,39 @@ impl Settings {
     }
 }
 
+#[cfg(feature = "notebook")]
+impl Settings {
+    /// An assistant that is part of this program, yet without its tools; it asks no other agent.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub(crate) fn of_assistant(
+        args: &RunArgs,
+        config: &Config,
+        file: &AgentFile,
+    ) -> Result<Self, Failure> {
+        let policy = policy(args, config, file, true)?;
+        let Some(model) = args.model.clone() else {
+            return Err(Failure::usage(
+                "no model: give one with --model PROVIDER/MODEL (without a key: --model \
+                 sim/notebook)",
+            ));
+        };
+        let Way { transport, place, api } = way(args, config, &model, true)?;
+        let options = Options {
+            api,
+            show_thinking: args.show_thinking,
+            price: config.price(&model),
+            ..Options::default()
+        };
+        let simulated = model.starts_with("sim/");
+        let places = Places::new([(model.clone(), place)].into());
+        let (name, system, tools) = (file.name.clone(), file.system.clone(), ToolSet::new());
+        let agent = Agent { name, system, model, tools, crew: None, policy, transport, options };
+        Ok(Self { agent, prompt: String::new(), places, simulated, warnings: Vec::new() })
+    }
+}
+
 /// Built-in default, then the config's, then the agent file's keys, then, for the agent that was
 /// asked for, the flags.
 fn policy(

@@ -161,8 +161,10 @@ fn a_money_limit_needs_a_price() {
 }
 
 #[test]
-fn what_comes_later_is_refused_by_name() {
-    said(&["notebook"]).status(2).says("`softland notebook` comes with a later version");
+fn wrong_flags_of_a_notebook_and_files_of_servers() {
+    said(&["notebook"]).status(2).says("<FILE.ipynb>");
+    said(&["notebook", "n.ipynb"]).status(2).says("no model: give one with --model");
+    said(&["notebook", "n.ipynb", "--listen", "here"]).status(2).says("--listen must be");
     run("hi", &["--mcp=f"]).status(2).says("f: the file cannot be read");
 }
 

@@ -6,14 +6,18 @@
 //!
 //! What this crate does not do: it prints nothing and reads no argument.
 
+mod chat;
 mod disk;
 mod document;
 mod kernel;
 mod room;
+mod server;
 mod tools;
 mod types;
 
+pub use chat::{Asked, Chat, ChatOptions, Explain};
 pub use room::{Room, RoomOptions};
+pub use server::{Server, ServerOptions};
 pub use tools::tools;
 pub use types::{
     By, Cell, CellType, Change, Edit, Edited, KernelState, KernelStatus, OpenError, Ran, Refused,

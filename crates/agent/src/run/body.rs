@@ -52,6 +52,12 @@ impl Inbox {
         self.lock().push(text.into());
     }
 
+    /// Whether nothing waits to be heard.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
     fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.lock())
     }

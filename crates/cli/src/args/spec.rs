@@ -43,7 +43,7 @@ const HEADINGS: [&str; 4] = ["Limits", "Landing", "Loops and silence", "Other po
 
 /// The whole command line.
 pub(super) fn command() -> Command {
-    Command::new("softland")
+    let command = Command::new("softland")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Makes agent runs land: bounded, always ending in an answer")
         .max_term_width(100)
@@ -61,17 +61,10 @@ pub(super) fn command() -> Command {
         .subcommand(check())
         .subcommand(super::generated::completions())
         .subcommand(super::generated::man())
-        .subcommand(super::mcp::mcp())
-}
-
-/// The names of the commands, as a person lists them.
-pub(super) fn commands() -> String {
-    let command = command();
-    let names: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
-    match names.split_last() {
-        Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
-        _ => names.join(""),
-    }
+        .subcommand(super::mcp::mcp());
+    #[cfg(feature = "notebook")]
+    let command = command.subcommand(super::notebook::notebook());
+    command
 }
 
 /// The command with a flag for every policy key, in parts.
@@ -144,10 +137,7 @@ pub(super) fn what_runs(command: Command) -> Command {
             "Run the agent file's shell and commands, which can do whatever you can, outside of \
              --root too",
         ))
-        .arg(text("policy", "NAME").help(format!(
-            "A policy of the config, or a built-in one: {}",
-            Policy::NAMES.join(", ")
-        )))
+        .arg(text("policy", "NAME").help(policy_help()))
         .arg(
             path("config")
                 .long("config")
@@ -158,6 +148,11 @@ pub(super) fn what_runs(command: Command) -> Command {
             "Show each turn's phase, tokens and context, odd turns, longer results, and what \
                  MCP servers log; -vv: inputs and results whole",
         ))
+}
+
+/// What `--policy` names.
+pub(super) fn policy_help() -> String {
+    format!("A policy of the config, or a built-in one: {}", Policy::NAMES.join(", "))
 }
 
 /// Where a run is kept, and which of those that are kept it is about.

@@ -1,0 +1,85 @@
+//! The arguments of `softland notebook`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{ArgMatches, Command};
+use softland_agent::http::provider::Api;
+
+use super::{RunArgs, one, policy_keys, spec};
+use crate::config::{LISTEN, listen_address};
+use crate::failure::Failure;
+
+/// Where the page is served where nothing else is said: its own port, so that it stays where it was.
+const NOTEBOOK_LISTEN: &str = "127.0.0.1:4144";
+
+/// What `softland notebook` was given.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct NotebookArgs {
+    pub(crate) file: PathBuf,
+    pub(crate) listen: SocketAddr,
+    pub(crate) kernel: Option<String>,
+    /// What holds for the assistant; there is no agent file among it.
+    pub(crate) run: RunArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  softland notebook analysis.ipynb --model anthropic/claude-sonnet-5-5 --tool-calls-limit 30
+  softland notebook new.ipynb --model sim/notebook
+
+The page's address, with its token, is printed on standard error. Cells run in a Jupyter kernel of
+this machine (ipykernel, for Python) and can do whatever you can. Every change is saved at once; a
+file that is not there is made. What is said to the assistant is kept as softland run keeps its
+runs, not in the notebook. Where no page has been open for 60 s the assistant is stopped.";
+
+pub(super) fn notebook() -> Command {
+    let command = Command::new("notebook")
+        .about("Opens a Jupyter notebook in a page with an assistant that works in it")
+        .after_help(EXAMPLES)
+        .max_term_width(100)
+        .arg(
+            spec::path("FILE")
+                .value_name("FILE.ipynb")
+                .required(true)
+                .help("The notebook; one that is not there is made"),
+        )
+        .arg(spec::text("listen", "ADDR").help(format!(
+            "Where the page is, on the loopback only; port 0 takes a free one [default: \
+             {NOTEBOOK_LISTEN}]"
+        )))
+        .arg(spec::text("kernel", "NAME").help(
+            "The kernel, as `jupyter kernelspec list` names it [default: the one that the \
+             notebook names, else python3]",
+        ))
+        .arg(spec::text("policy", "NAME").help(spec::policy_help()))
+        .arg(
+            spec::path("config")
+                .long("config")
+                .value_name("FILE")
+                .help("A config with [policy.NAME], [[price]] and [upstream.PROVIDER]"),
+        );
+    spec::with_policy_flags(spec::model(command))
+}
+
+pub(super) fn notebook_args(matches: &ArgMatches) -> Result<NotebookArgs, Failure> {
+    let text = one(matches, "listen").unwrap_or_else(|| NOTEBOOK_LISTEN.to_owned());
+    let listen = listen_address(&text)
+        .ok_or_else(|| Failure::usage(format!("--listen must be {LISTEN}, got \"{text}\"")))?;
+    Ok(NotebookArgs {
+        file: one(matches, "FILE").unwrap_or_default(),
+        listen,
+        kernel: one(matches, "kernel"),
+        run: RunArgs {
+            model: one(matches, "model"),
+            base_url: one(matches, "base-url"),
+            api: one::<String>(matches, "api").and_then(|name| Api::from_name(&name)),
+            // The page always gets it; it is folded there.
+            show_thinking: true,
+            config: one(matches, "config"),
+            policy: one(matches, "policy"),
+            keys: policy_keys(matches)?,
+            ..RunArgs::default()
+        },
+    })
+}

@@ -1,0 +1,170 @@
+// The page: the notebook's cells, its kernel, and the assistant beside them.
+
+import { Cells } from "/cells.js";
+import { ChatView } from "/chat.js";
+import { Link } from "/link.js";
+import { clean, el } from "/text.js";
+
+const $ = (id) => document.getElementById(id);
+const WORDS = { none: "not started", starting: "starting", idle: "idle", busy: "busy", dead: "dead", stopped: "stopped" };
+let link = null;
+
+function say(text) { $("said").textContent = text; }
+
+// What went wrong; with a text, that text and a way to keep it.
+function trouble(message, text, keep) {
+  const close = el("button", { type: "button", textContent: "Close" });
+  close.addEventListener("click", () => { $("trouble").hidden = true; });
+  const parts = [el("p", { dir: "auto", textContent: clean(message) })];
+  if (text !== undefined) parts.push(el("pre", { className: "words", tabIndex: 0, textContent: clean(text) }));
+  const row = el("p", { className: "row" }, close);
+  if (keep) {
+    const button = el("button", { type: "button", className: "main", textContent: "Put it into a new cell" });
+    button.addEventListener("click", () => keep().then(() => { $("trouble").hidden = true; }).catch((error) => trouble(error.message, text, keep)));
+    row.prepend(button);
+  }
+  $("trouble").replaceChildren(...parts, row);
+  $("trouble").hidden = false;
+}
+
+async function sure(title, text, word) {
+  const dialog = $("sure");
+  $("sure-title").textContent = title;
+  $("sure-text").textContent = text;
+  $("sure-yes").textContent = word;
+  dialog.returnValue = "no";
+  dialog.showModal();
+  await new Promise((done) => dialog.addEventListener("close", done, { once: true }));
+  return dialog.returnValue === "yes";
+}
+
+const wish = (what) => link ? link.wish(what) : Promise.reject(new Error("there is no connection"));
+const cells = new Cells($("list"), { wish, say, sure, trouble });
+const chat = new ChatView($("log"), { say, doing, busy });
+
+function doing(text) { $("doing").textContent = text; }
+
+function busy(is) {
+  $("stop").hidden = !is;
+  $("send").textContent = is ? "Add to this run" : "Ask";
+  $("chat-mark").textContent = is ? "· at work" : "";
+  $("doing").classList.toggle("busy", is);
+  if (!is) doing("");
+}
+
+function kernel(state) {
+  const node = $("kernel");
+  const had = node.dataset.state;
+  node.dataset.state = state.state;
+  node.className = "state " + state.state;
+  node.textContent = (state.name ? clean(state.name) + ": " : "") + (WORDS[state.state] || state.state);
+  $("restart").disabled = state.state === "starting";
+  $("restart").textContent = state.state === "none" ? "Start kernel" : "Restart kernel";
+  $("interrupt").disabled = state.state !== "busy";
+  if (state.state === "dead" && had !== "dead") trouble("The kernel is dead" + (state.why ? ": " + state.why : "") + ". What it held is gone; Restart kernel starts another.");
+  else if (state.state === "idle" && had === "dead") { $("trouble").hidden = true; say("The kernel runs again"); }
+}
+
+function begin(state, events, asked) {
+  const name = state.path.split(/[\\/]/).at(-1);
+  $("name").textContent = clean(name);
+  $("name").title = clean(state.path);
+  document.title = clean(name) + " · softland";
+  $("wait").hidden = true;
+  $("add").hidden = false;
+  $("trouble").hidden = true;
+  $("token-form").hidden = true;
+  kernel(state.kernel);
+  cells.begin(state.cells);
+  chat.begin(events, asked);
+}
+
+function change(one) {
+  if (one.change === "kernel") kernel(one);
+  else if (one.change === "reloaded") { cells.begin(one.state.cells); kernel(one.state.kernel); say("The file was changed by another program and is shown anew"); }
+  else cells.change(one);
+}
+
+function connection(word, why) {
+  const node = $("link");
+  node.className = "link " + (word === "on" ? "on" : "off");
+  node.textContent = word === "on" ? "live" : word === "refused" ? "refused" : "connecting again";
+  if (word === "refused") {
+    trouble(why || "This page needs its token.");
+    $("token-form").hidden = false;
+    $("wait").textContent = "The notebook is not shown without the token.";
+  } else if (word === "off") {
+    doing("");
+    if ($("wait").hidden) say("The connection was lost; connecting again. What you type stays here until then.");
+    else $("wait").textContent = "softland does not answer; trying again.";
+  }
+}
+
+function connect() {
+  if (link) link.close();
+  link = new Link(sessionStorage.getItem("token") || "", { begin, change, event: (event) => chat.take(event), state: connection });
+  // For the tests of the page.
+  window.softland = { link, cells, chat };
+}
+
+async function add(type) {
+  try {
+    const made = await wish({ do: "create_cell", index: null, type, source: "" });
+    const view = cells.all.get(made.cell.id);
+    if (type === "markdown" && view) view.show(false);
+    view?.edit.focus();
+  } catch (error) { trouble("No cell was added: " + error.message); }
+}
+
+async function ask() {
+  const text = $("question").value;
+  if (!text.trim()) { $("question").focus(); return; }
+  $("send").disabled = true;
+  try {
+    await wish({ do: "ask", text });
+    $("question").value = "";
+  } catch (error) { trouble("The assistant was not asked: " + error.message); }
+  $("send").disabled = false;
+}
+
+function view(which) {
+  document.body.dataset.view = which;
+  $("to-notebook").setAttribute("aria-pressed", String(which === "notebook"));
+  $("to-chat").setAttribute("aria-pressed", String(which === "chat"));
+}
+
+$("add-code").addEventListener("click", () => add("code"));
+$("add-markdown").addEventListener("click", () => add("markdown"));
+$("interrupt").addEventListener("click", () => wish({ do: "interrupt" }).catch((error) => trouble(error.message)));
+$("restart").addEventListener("click", async () => {
+  const runs = ["busy", "idle"].includes($("kernel").dataset.state);
+  if (runs && !(await sure("Restart the kernel?", "What it holds, such as variables, is gone then. Cells and their outputs stay.", "Restart it"))) return;
+  wish({ do: "restart_kernel" }).catch((error) => trouble("The kernel was not started: " + error.message));
+});
+$("stop").addEventListener("click", () => { doing("stopping"); wish({ do: "stop" }).catch((error) => trouble(error.message)); });
+$("ask").addEventListener("submit", (event) => { event.preventDefault(); ask(); });
+$("question").addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); ask(); }
+});
+$("to-notebook").addEventListener("click", () => view("notebook"));
+$("to-chat").addEventListener("click", () => view("chat"));
+$("token-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const given = /token=([0-9a-f]+)/.exec($("token").value);
+  sessionStorage.setItem("token", given ? given[1] : $("token").value.trim());
+  connect();
+});
+$("skip").addEventListener("click", (event) => { event.preventDefault(); $("cells").focus(); });
+window.addEventListener("beforeunload", (event) => {
+  const unsaved = [...cells.all.values()].some((cell) => cell.mine() !== null);
+  if (unsaved) event.preventDefault();
+});
+window.addEventListener("resize", () => { for (const cell of cells.all.values()) cell.size(); });
+
+// The token comes in the fragment, and leaves the address at once.
+const given = /^#token=([^&]+)/.exec(location.hash);
+if (given) {
+  sessionStorage.setItem("token", decodeURIComponent(given[1]));
+  history.replaceState(null, "", "/");
+}
+connect();

@@ -1,0 +1,222 @@
+//! Where a conversation is kept: each run in its journal, as `softland run` keeps its own, and a
+//! list of the runs that belong to the notebook. Nothing of it is in the notebook's file.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use softland_agent::core::Digest;
+use softland_agent::http::provider::Api;
+use softland_agent::journal::{Glance, Recalled, new_id};
+use softland_agent::{Agent, Conversation, Journal, RunJournal};
+use tokio_util::sync::CancellationToken;
+
+use super::tape::Tape;
+use super::{ChatOptions, note, question};
+
+/// Bytes of a list that are read.
+const LIST: u64 = 64 << 20;
+/// Runs that are told again when the notebook is opened.
+const TOLD: usize = 50;
+
+/// Where the runs of one notebook are kept.
+#[derive(Debug)]
+pub(super) struct Kept {
+    notebook: PathBuf,
+    journals: Option<PathBuf>,
+    list: Option<PathBuf>,
+}
+
+/// What was left of a conversation.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    pub(super) tape: Tape,
+    pub(super) conversation: Conversation,
+    pub(super) before: Option<String>,
+}
+
+impl Kept {
+    pub(super) async fn open(
+        notebook: &Path,
+        options: ChatOptions,
+        agent: &Agent,
+        warnings: &mut Vec<String>,
+    ) -> (Self, Left) {
+        let notebook = std::fs::canonicalize(notebook).unwrap_or_else(|_| notebook.to_owned());
+        let list = options.lists.map(|folder| folder.join(list_name(&notebook)));
+        let kept = Self { notebook, journals: options.journals, list };
+        if let Err(why) = kept.make() {
+            warnings.push(format!("what is said to the assistant is not kept: {why}"));
+            return (Self { journals: None, list: None, ..kept }, Left::default());
+        }
+        let left = kept.left(agent, warnings).await;
+        (kept, left)
+    }
+
+    fn make(&self) -> Result<(), String> {
+        let lists = self.list.as_deref().and_then(Path::parent);
+        for folder in [self.journals.as_deref(), lists] {
+            let folder = folder.ok_or("there is no state folder (HOME is not set)")?;
+            make(folder).map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
+        }
+        Ok(())
+    }
+
+    /// The journal of a new run, and why it is not kept where it is not.
+    pub(super) fn begin(
+        &self,
+        before: Option<&str>,
+        question: &str,
+    ) -> (RunJournal, Option<String>) {
+        let Some(folder) = &self.journals else { return (RunJournal::none(), None) };
+        let run = new_id();
+        let journal = match Journal::create(&file(folder, &run)) {
+            Ok(journal) => journal.root(&run),
+            Err(error) => return (RunJournal::none(), Some(format!("not kept: {error}"))),
+        };
+        let journal = journal.with_setup(json!({"notebook": self.notebook.to_str()}));
+        let journal = match before {
+            Some(before) => journal.continuing(before),
+            None => journal,
+        };
+        let wrote = self.write(&json!({"run": run, "question": question}));
+        (journal, wrote.err().map(|error| format!("not kept: {error}")))
+    }
+
+    /// Something was said to a run behind its event `seq`.
+    pub(super) fn said(&self, run: &str, seq: u64, text: &str) {
+        // The run itself keeps it once it has heard it: only where it is shown would be lost.
+        let _ = self.write(&json!({"run": run, "said": text, "seq": seq}));
+    }
+
+    fn write(&self, line: &Value) -> std::io::Result<()> {
+        let Some(list) = &self.list else { return Ok(()) };
+        let mut options = std::fs::OpenOptions::new();
+        options.append(true).create(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.open(list)?.write_all(format!("{line}\n").as_bytes())
+    }
+
+    /// Reads what is kept.
+    async fn left(&self, agent: &Agent, warnings: &mut Vec<String>) -> Left {
+        let mut left = Left::default();
+        let (Some(folder), Some(list)) = (&self.journals, &self.list) else { return left };
+        let lines = match read(list) {
+            Ok(lines) => lines,
+            Err(error) => {
+                warnings.push(format!("{} cannot be read: {error}", list.display()));
+                return left;
+            }
+        };
+        let text = |line: &Value, key: &str| line.get(key).and_then(Value::as_str).map(str::to_owned);
+        let begun: Vec<&Value> = lines.iter().filter(|line| line.get("question").is_some()).collect();
+        for line in begun.iter().skip(begun.len().saturating_sub(TOLD)) {
+            let Some(run) = text(line, "run").filter(|run| is_id(run)) else { continue };
+            let path = file(folder, &run);
+            let about = lines.iter().filter(|said| said.get("run") == line.get("run"));
+            let said: Vec<(u64, String)> = about
+                .filter_map(|said| Some((said.get("seq")?.as_u64()?, text(said, "said")?)))
+                .collect();
+            let asked = text(line, "question").unwrap_or_default();
+            match tell(&path, &run, agent, (&asked, said), &mut left.tape).await {
+                Ok(conversation) => {
+                    left.conversation = conversation;
+                    left.before = Some(run);
+                }
+                // A run that failed before its first word has left no file with anything in it.
+                Err(why) => left.tape.add(&note(&run, &format!("a run cannot be shown: {why}"))),
+            }
+        }
+        if left.conversation.api().is_some_and(|api| api != agent.options.api) {
+            let text = "The model is asked through another API than before: it is not shown what was \
+                        said so far.";
+            left.tape.add(&note("", text));
+            left.conversation = Conversation::new();
+            left.before = None;
+        }
+        left
+    }
+}
+
+/// Tells a run again, and ends it first where it was interrupted.
+async fn tell(
+    path: &Path,
+    run: &str,
+    agent: &Agent,
+    (asked, mut said): (&str, Vec<(u64, String)>),
+    tape: &mut Tape,
+) -> Result<Conversation, String> {
+    if !asked.is_empty() {
+        tape.add(&question(run, 0, asked, false));
+    }
+    let glance = Glance::at(path).map_err(|error| error.to_string())?;
+    if glance.finished.is_none() {
+        settle(path, &glance, agent).await?;
+    }
+    let recalled = Box::pin(Recalled::at(path)).await.map_err(|unfit| unfit.to_string())?;
+    for event in &recalled.events {
+        while said.first().is_some_and(|(seq, _)| *seq < event.seq) {
+            let (_, text) = said.remove(0);
+            tape.add(&question(run, event.turn, &text, true));
+        }
+        if let Ok(value) = serde_json::to_value(event) {
+            tape.add(&value);
+        }
+    }
+    let glance = Glance::at(path).map_err(|error| error.to_string())?;
+    glance.conversation().map_err(|unfit| unfit.to_string())
+}
+
+/// Brings a run whose process was ended to a cancelled end: its open calls get results that say so.
+/// Nothing is sent and nothing run.
+async fn settle(path: &Path, glance: &Glance, agent: &Agent) -> Result<(), String> {
+    let mut agent = agent.clone();
+    agent.model.clone_from(&glance.start.model);
+    let api = Api::from_name(&glance.start.api);
+    agent.options.api = api.ok_or_else(|| format!("it asks the API {}", glance.start.api))?;
+    let journal = Journal::open(path).map_err(|error| error.to_string())?.root(&glance.run);
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    let (mut conversation, mut hear) = (Conversation::new(), |_: &softland_agent::Event| {});
+    let kept = agent.keep(&journal, &mut conversation, "", &mut hear, &cancel);
+    Box::pin(kept).await.map(|_| ()).map_err(|unfit| unfit.to_string())
+}
+
+fn read(list: &Path) -> std::io::Result<Vec<Value>> {
+    use std::io::Read as _;
+    let file = match std::fs::File::open(list) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut bytes = Vec::new();
+    file.take(LIST).read_to_end(&mut bytes)?;
+    // A line that was cut when the process was ended is none.
+    Ok(bytes.split(|byte| *byte == b'\n').filter_map(|l| serde_json::from_slice(l).ok()).collect())
+}
+
+/// Names no other file than one of the folder.
+fn is_id(run: &str) -> bool {
+    !run.is_empty() && run.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+fn file(folder: &Path, run: &str) -> PathBuf {
+    folder.join(format!("{run}.ndjson"))
+}
+
+/// One list for each notebook's path: its name for people, the digest to tell them apart.
+fn list_name(notebook: &Path) -> String {
+    let digest = Digest::of(notebook.as_os_str().as_encoded_bytes()).to_string();
+    let name = notebook.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+    let name: String = name.chars().filter(|c| c.is_ascii_alphanumeric()).take(40).collect();
+    format!("{name}-{}.ndjson", digest.get(..16).unwrap_or(&digest))
+}
+
+/// Makes a folder, for its owner only.
+fn make(folder: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(folder)
+}

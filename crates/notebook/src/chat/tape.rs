@@ -1,0 +1,118 @@
+//! What a page is shown at its beginning: the events so far, pieces of one text joined, bounded.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+/// Bytes of events that are kept; older runs are left out first.
+const KEPT: usize = 4 << 20;
+
+/// The events of a conversation.
+#[derive(Debug, Default)]
+pub(super) struct Tape {
+    events: VecDeque<Arc<str>>,
+    bytes: usize,
+    /// The newest event, which may still grow.
+    open: Option<Value>,
+    left_out: u64,
+}
+
+/// Events whose pieces are one text, and the name of the piece.
+const PIECES: [(&str, &str); 3] =
+    [("text_delta", "text"), ("thinking_delta", "text"), ("tool_input_delta", "partial_json")];
+
+impl Tape {
+    pub(super) fn add(&mut self, event: &Value) {
+        if let Some(open) = &mut self.open
+            && join(open, event)
+        {
+            return;
+        }
+        self.close();
+        self.open = Some(event.clone());
+    }
+
+    /// All of them; where some were left out, that is said first.
+    pub(super) fn all(&self) -> Vec<Arc<str>> {
+        let left_out = (self.left_out > 0).then(|| {
+            let text = format!("{} earlier events are not shown here", self.left_out);
+            json!({"v": 1, "run": "", "turn": 0, "event": "note", "text": text}).to_string().into()
+        });
+        let open = self.open.as_ref().map(|open| open.to_string().into());
+        left_out.into_iter().chain(self.events.iter().cloned()).chain(open).collect()
+    }
+
+    fn close(&mut self) {
+        let Some(open) = self.open.take() else { return };
+        let text: Arc<str> = open.to_string().into();
+        self.bytes += text.len();
+        self.events.push_back(text);
+        if self.bytes <= KEPT {
+            return;
+        }
+        // More than just too much, so that it is not done for every event.
+        while self.bytes > KEPT / 4 * 3
+            && let Some(first) = self.events.pop_front()
+        {
+            self.bytes -= first.len();
+            self.left_out += 1;
+        }
+    }
+}
+
+/// Adds a piece to the text that it belongs to.
+fn join(open: &mut Value, event: &Value) -> bool {
+    let same = |key: &str| open.get(key) == event.get(key);
+    if !["event", "run", "turn", "id"].into_iter().all(same) {
+        return false;
+    }
+    let kind = event.get("event").and_then(Value::as_str);
+    let Some((_, piece)) = PIECES.iter().find(|(name, _)| Some(*name) == kind) else {
+        return false;
+    };
+    let Some(more) = event.get(piece).and_then(Value::as_str) else { return false };
+    match open.get_mut(piece) {
+        Some(Value::String(text)) if text.len() < KEPT / 4 => {
+            text.push_str(more);
+            true
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delta(run: &str, text: &str) -> Value {
+        json!({"event": "text_delta", "run": run, "turn": 1, "text": text})
+    }
+
+    #[test]
+    fn pieces_of_one_text_are_one_event() {
+        let mut tape = Tape::default();
+        for text in ["a", "b"] {
+            tape.add(&delta("r", text));
+        }
+        tape.add(&json!({"event": "block_stop", "run": "r", "turn": 1}));
+        tape.add(&delta("r", "c"));
+        tape.add(&delta("s", "d"));
+        let all: Vec<Value> =
+            tape.all().iter().map(|text| serde_json::from_str(text).unwrap()).collect();
+        let texts: Vec<_> = all.iter().map(|event| event["text"].as_str()).collect();
+        assert_eq!(texts, [Some("ab"), None, Some("c"), Some("d")]);
+    }
+
+    #[test]
+    fn what_is_too_much_is_left_out_and_said() {
+        let mut tape = Tape::default();
+        for n in 0..10 {
+            tape.add(&json!({"event": "tool_result", "id": n, "content": "x".repeat(1 << 20)}));
+        }
+        let all = tape.all();
+        assert!(all.len() < 6 && all.iter().map(|text| text.len()).sum::<usize>() < 6 << 20);
+        assert!(all[0].contains("earlier events are not shown"));
+        assert!(all.last().unwrap().contains("\"id\":9"));
+    }
+}

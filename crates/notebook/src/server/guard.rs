@@ -1,0 +1,96 @@
+//! Who may ask at all: `Host` and `Origin`.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::http::header::{HOST, ORIGIN};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
+
+use super::is_here;
+
+pub(super) const FOREIGN: &str = "requests of web pages of another origin are refused\n";
+
+/// Whether a request is answered.
+///
+/// # Errors
+/// The status and the reason.
+pub(super) fn admit(
+    headers: &HeaderMap,
+    uri: &Uri,
+    listen: SocketAddr,
+) -> Result<(), (StatusCode, &'static str)> {
+    let Some(host) = only(headers, HOST.as_str()) else {
+        return Err((StatusCode::BAD_REQUEST, "a request must have one Host header\n"));
+    };
+    let named = uri.authority().is_none_or(|named| knows(named.as_str(), listen));
+    if !named || !host.to_str().is_ok_and(|host| knows(host, listen)) {
+        let why = "this Host is not served: use the address that softland has printed\n";
+        return Err((StatusCode::FORBIDDEN, why));
+    }
+    if !headers.contains_key(ORIGIN) {
+        return Ok(());
+    }
+    let origin = only(headers, ORIGIN.as_str()).and_then(|origin| origin.to_str().ok());
+    let own = origin.and_then(|origin| origin.strip_prefix("http://"));
+    match own.is_some_and(|host| knows(host, listen)) {
+        true => Ok(()),
+        false => Err((StatusCode::FORBIDDEN, FOREIGN)),
+    }
+}
+
+/// The value of a header that is there once.
+fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a HeaderValue> {
+    let mut values = headers.get_all(name).iter();
+    values.next().filter(|_| values.next().is_none())
+}
+
+/// Whether `host:port` is this server: a name that a foreign page cannot make point here.
+fn knows(name: &str, listen: SocketAddr) -> bool {
+    let (host, port) = match name.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()),
+        _ => (name, Some(80)),
+    };
+    if port != Some(listen.port()) {
+        return false;
+    }
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    if host.eq_ignore_ascii_case("localhost") {
+        return true;
+    }
+    host.parse::<IpAddr>().is_ok_and(|host| is_here(host, listen.ip()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_its_own_names_are_served() {
+        let listen: SocketAddr = "127.0.0.1:4144".parse().unwrap();
+        for good in ["127.0.0.1:4144", "localhost:4144", "LOCALHOST:4144"] {
+            assert!(knows(good, listen), "{good}");
+        }
+        for bad in ["127.0.0.1", "localhost:4145", "evil.example:4144", "127.0.0.2:4144", "", ":"] {
+            assert!(!knows(bad, listen), "{bad}");
+        }
+        assert!(knows("[::1]:80", "[::1]:80".parse().unwrap()));
+        assert!(knows("[::1]", "[::1]:80".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_foreign_origin_is_refused() {
+        let listen: SocketAddr = "127.0.0.1:4144".parse().unwrap();
+        let asks = |origins: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, HeaderValue::from_static("127.0.0.1:4144"));
+            for origin in origins {
+                headers.append(ORIGIN, HeaderValue::from_static(origin));
+            }
+            admit(&headers, &Uri::from_static("/api/ws"), listen).is_ok()
+        };
+        assert!(asks(&[]) && asks(&["http://127.0.0.1:4144"]) && asks(&["http://localhost:4144"]));
+        for bad in ["https://evil.example", "http://127.0.0.1:4145", "null", "", "http://"] {
+            assert!(!asks(&[bad]), "{bad}");
+        }
+        assert!(!asks(&["http://127.0.0.1:4144", "https://evil.example"]));
+    }
+}

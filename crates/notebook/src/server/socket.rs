@@ -1,0 +1,288 @@
+//! One page's socket: it shows the token, gets the notebook and the conversation as they are, and
+//! then hears what changes and asks for what it wants.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{Semaphore, mpsc};
+
+use super::{MESSAGE, Shared};
+use crate::chat::Asked;
+use crate::types::{By, Change, Edit, Refused};
+
+/// How long a page may take to show the token, and to take what is sent.
+const PATIENCE: Duration = Duration::from_secs(10);
+const TAKES: Duration = Duration::from_secs(60);
+/// Between two signs of life.
+const BEAT: Duration = Duration::from_secs(20);
+/// Wishes of one page that are under way at a time.
+const WISHES: usize = 64;
+
+type Out = SplitSink<WebSocket, Message>;
+
+/// What a page wants done.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Wish {
+    Edit(Edit),
+    Other(Other),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+enum Other {
+    RunCell { id: String },
+    Interrupt,
+    RestartKernel,
+    Ask { text: String },
+    Stop,
+}
+
+/// Talks with a page until it goes or is made to.
+pub(super) async fn talk(shared: Arc<Shared>, socket: WebSocket) {
+    let (mut out, mut wishes) = socket.split();
+    let end = match tokio::time::timeout(PATIENCE, shows_token(&shared, &mut wishes)).await {
+        Ok(true) => {
+            shared.pages.send_modify(|pages| *pages += 1);
+            let _here = Here(&shared);
+            let (replies, waiting) = mpsc::channel(WISHES);
+            // Either ends the other: a page that is gone needs nothing more.
+            tokio::select! {
+                end = hear(&shared, &mut wishes, replies) => end,
+                end = tell(&shared, &mut out, waiting) => end,
+                () = shared.leaving.cancelled() => {
+                    Some((close_code::AWAY, "the notebook was closed".to_owned()))
+                }
+            }
+        }
+        Ok(false) | Err(_) => Some((
+            close_code::POLICY,
+            "the token of this page is needed: it is in the address that softland has printed"
+                .to_owned(),
+        )),
+    };
+    if let Some((code, reason)) = end {
+        let frame = CloseFrame { code, reason: reason.into() };
+        let _ = tokio::time::timeout(PATIENCE, out.send(Message::Close(Some(frame)))).await;
+    }
+}
+
+/// Counts a page for as long as it is there.
+struct Here<'a>(&'a Shared);
+
+impl Drop for Here<'_> {
+    fn drop(&mut self) {
+        self.0.pages.send_modify(|pages| *pages -= 1);
+    }
+}
+
+/// Why a socket is closed; `None`: it is gone already.
+type End = Option<(u16, String)>;
+
+/// The first message is `{"token": …}`.
+async fn shows_token(shared: &Shared, wishes: &mut SplitStream<WebSocket>) -> bool {
+    let Some(Ok(Message::Text(text))) = wishes.next().await else { return false };
+    let Ok(said) = serde_json::from_str::<Value>(&text) else { return false };
+    let token = said.get("token").and_then(Value::as_str).unwrap_or_default();
+    same(shared.token.as_bytes(), token.as_bytes())
+}
+
+/// Takes what the page asks for. Each wish is done on its own, so that a cell that runs long holds
+/// nothing else up; edits are made in the order in which they came.
+async fn hear(
+    shared: &Arc<Shared>,
+    wishes: &mut SplitStream<WebSocket>,
+    replies: mpsc::Sender<String>,
+) -> End {
+    let under_way = Arc::new(Semaphore::new(WISHES));
+    while let Some(message) = wishes.next().await {
+        let text = match message {
+            Ok(Message::Text(text)) => text,
+            Ok(Message::Close(_)) => return None,
+            Ok(Message::Binary(_)) => {
+                return Some((close_code::UNSUPPORTED, "only text is taken".to_owned()));
+            }
+            Ok(Message::Ping(_) | Message::Pong(_)) => continue,
+            Err(_) => {
+                let most = format!("a message has at most {MESSAGE} bytes");
+                return Some((close_code::SIZE, most));
+            }
+        };
+        let (n, wish) = match read(&text) {
+            Ok(read) => read,
+            Err(why) => return Some((close_code::INVALID, why)),
+        };
+        let wish = match wish {
+            Ok(Wish::Edit(edit)) => {
+                let _ = replies.send(reply(n, &edited(shared, edit).await)).await;
+                continue;
+            }
+            Ok(Wish::Other(wish)) => wish,
+            Err(why) => {
+                let _ = replies.send(reply(n, &refused(why))).await;
+                continue;
+            }
+        };
+        let Ok(permit) = Arc::clone(&under_way).try_acquire_owned() else {
+            let many = format!("{WISHES} wishes of this page are under way already");
+            let _ = replies.send(reply(n, &refused(many))).await;
+            continue;
+        };
+        let (shared, replies) = (Arc::clone(shared), replies.clone());
+        tokio::spawn(async move {
+            let done = fulfil(&shared, wish).await;
+            let _ = replies.send(reply(n, &done)).await;
+            drop(permit);
+        });
+    }
+    None
+}
+
+/// The number of a message, and what it wants.
+fn read(text: &str) -> Result<(u64, Result<Wish, String>), String> {
+    let value: Value = serde_json::from_str(text).map_err(|error| format!("no JSON: {error}"))?;
+    let n = value.get("n").and_then(Value::as_u64);
+    let n = n.ok_or_else(|| "a message needs a number `n`".to_owned())?;
+    let word = value.get("do").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let wish = Wish::deserialize(value).map_err(|_| {
+        let word: String = word.chars().take(40).collect();
+        format!("`{word}` is nothing that can be done, or is not asked for as it must be")
+    });
+    Ok((n, wish))
+}
+
+/// `Ok`: what a wish came to; `Err`: why it was refused.
+type Outcome = Result<Value, Value>;
+
+async fn edited(shared: &Shared, edit: Edit) -> Outcome {
+    shared.room.edit(edit, By::Human).await.map(|done| json!(done)).map_err(|no| json!(no))
+}
+
+async fn fulfil(shared: &Shared, wish: Other) -> Outcome {
+    let no = |refused: Refused| json!(refused);
+    match wish {
+        // What it gives comes as changes.
+        Other::RunCell { id } => {
+            let ran = shared.room.run(&id, By::Human).await.map_err(no)?;
+            Ok(json!({"ok": ran.ok, "still_running": ran.still_running, "seconds": ran.seconds}))
+        }
+        Other::Interrupt => {
+            shared.room.interrupt().await;
+            Ok(json!({}))
+        }
+        Other::RestartKernel => shared.room.restart().await.map(|()| json!({})).map_err(no),
+        Other::Ask { text } => match shared.chat.ask(&text) {
+            Ok(asked) => Ok(json!({"joined": asked == Asked::Joined})),
+            Err(why) => refused(why),
+        },
+        Other::Stop => Ok(json!({"stopped": shared.stop().await})),
+    }
+}
+
+fn refused(why: String) -> Outcome {
+    Err(json!({"code": "invalid", "message": why, "cell": null}))
+}
+
+fn reply(n: u64, outcome: &Outcome) -> String {
+    match outcome {
+        Ok(done) => json!({"reply": n, "ok": done}).to_string(),
+        Err(no) => json!({"reply": n, "refused": no}).to_string(),
+    }
+}
+
+/// Tells the page what there is, and then what changes. One that falls behind is told all anew.
+async fn tell(shared: &Shared, out: &mut Out, mut replies: mpsc::Receiver<String>) -> End {
+    let mut beat = tokio::time::interval(BEAT);
+    loop {
+        let (state, mut changes) = shared.room.watch();
+        let (events, mut said) = shared.chat.watch();
+        let chat = events.join(",");
+        let running = shared.chat.is_running();
+        let text = format!(r#"{{"state":{},"chat":[{chat}],"asked":{running}}}"#, json!(state));
+        drop((state, events, chat));
+        send(out, Message::Text(text.into())).await?;
+        loop {
+            let message = tokio::select! {
+                biased;
+                change = changes.recv() => match behind(change) {
+                    Next::Tell(change) => json!({"change": &*change as &Change}).to_string(),
+                    Next::Anew => break,
+                    Next::Over => return Some((close_code::AWAY, "the notebook was closed".into())),
+                },
+                event = said.recv() => match behind(event) {
+                    Next::Tell(event) => format!(r#"{{"event":{event}}}"#),
+                    Next::Anew => break,
+                    Next::Over => return None,
+                },
+                Some(reply) = replies.recv() => reply,
+                _ = beat.tick() => {
+                    send(out, Message::Ping(Default::default())).await?;
+                    continue;
+                }
+            };
+            send(out, Message::Text(message.into())).await?;
+        }
+    }
+}
+
+enum Next<T> {
+    Tell(T),
+    Anew,
+    Over,
+}
+
+fn behind<T>(got: Result<T, RecvError>) -> Next<T> {
+    match got {
+        Ok(next) => Next::Tell(next),
+        Err(RecvError::Lagged(_)) => Next::Anew,
+        Err(RecvError::Closed) => Next::Over,
+    }
+}
+
+/// Sends, or gives up a page that takes nothing: `None` is its end.
+async fn send(out: &mut Out, message: Message) -> Option<()> {
+    tokio::time::timeout(TAKES, out.send(message)).await.ok()?.ok()
+}
+
+/// Compares in a time that tells nothing but the given one's length.
+fn same(wanted: &[u8], given: &[u8]) -> bool {
+    let zipped = wanted.iter().zip(given.iter().chain(std::iter::repeat(&0)));
+    let differ = zipped.fold(0_u8, |differ, (wanted, given)| differ | (wanted ^ given));
+    (std::hint::black_box(differ) == 0) & (wanted.len() == given.len()) & !wanted.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wish_is_read_or_refused() {
+        let wish = |text: &str| read(text).map(|(_, wish)| wish);
+        assert!(matches!(
+            wish(r#"{"n":1,"do":"create_cell","type":"code","source":"1"}"#),
+            Ok(Ok(Wish::Edit(Edit::CreateCell { index: None, .. })))
+        ));
+        assert!(matches!(
+            wish(r#"{"n":2,"do":"stop"}"#),
+            Ok(Ok(Wish::Other(Other::Stop)))
+        ));
+        assert!(matches!(wish(r#"{"n":3,"do":"ask"}"#), Ok(Err(_))));
+        assert!(matches!(wish(r#"{"n":3,"do":"format"}"#), Ok(Err(_))));
+        assert!(wish("[]").is_err() && wish("{").is_err());
+    }
+
+    #[test]
+    fn only_the_whole_token_is_the_token() {
+        assert!(same(b"abc", b"abc"));
+        for wrong in [&b"ab"[..], b"abcd", b"abd", b"", b"abc\0"] {
+            assert!(!same(b"abc", wrong));
+        }
+        assert!(!same(b"", b""));
+    }
+}
