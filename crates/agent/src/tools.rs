@@ -32,7 +32,7 @@ mod write_file;
 
 pub use command::{CommandDef, RunLine};
 pub use http_get::Host;
-pub use programs::{Programs, is_credential, supervise};
+pub use programs::{Held, Programs, is_credential, supervise};
 pub use root::{Root, RootError};
 
 /// The built-in tools of this version, in the order in which models are told of them.

@@ -6,6 +6,15 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+mod jupyter;
+mod signed;
+mod specs;
+mod talk;
+mod told;
+
+pub(crate) use jupyter::Jupyter;
+pub(crate) use told::error;
+
 /// Starts kernels.
 #[async_trait]
 pub(crate) trait Kernels: Send + Sync {
@@ -46,10 +55,6 @@ pub(crate) enum Order {
 /// What a kernel tells.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Event {
-    /// It runs something.
-    Busy,
-    /// It waits.
-    Idle,
     /// It has begun a run, with its count.
     Begun(u64, Option<u64>),
     /// Text on a stream.

@@ -13,7 +13,7 @@ use tokio::sync::{Mutex as AsyncMutex, broadcast};
 
 use crate::disk::{self, Disk};
 use crate::document::Document;
-use crate::kernel::{Kernels, NoKernels, Wanted};
+use crate::kernel::{Jupyter, Kernels, NoKernels, Wanted};
 use crate::types::{
     By, Change, Edit, Edited, KernelState, KernelStatus, OpenError, Ran, Refused, RefusedCode,
     State,
@@ -26,6 +26,7 @@ mod run;
 mod shared;
 
 use desk::Desk;
+use run::Ended;
 use shared::Shared;
 
 /// How many changes somebody who watches may be behind before they are told to look anew.
@@ -75,7 +76,10 @@ impl Room {
     /// # Errors
     /// It is open elsewhere, it is not a notebook, or the file system says no.
     pub async fn open(path: &Path, options: RoomOptions) -> Result<Arc<Self>, OpenError> {
-        let kernels = Arc::new(NoKernels);
+        let kernels: MakeKernels = Box::new(|options, key| match options.programs.clone() {
+            Some(programs) => Arc::new(Jupyter::new(programs, folder(options), key)),
+            None => Arc::new(NoKernels),
+        });
         Self::open_with(path, options, kernels).await
     }
 
@@ -83,10 +87,10 @@ impl Room {
     pub(crate) async fn open_with(
         path: &Path,
         options: RoomOptions,
-        kernels: Arc<dyn Kernels>,
+        kernels: MakeKernels,
     ) -> Result<Arc<Self>, OpenError> {
         let (path, name) = (path.to_owned(), options.kernel.clone());
-        let locks = options.state.join("notebooks");
+        let locks = folder(&options);
         let opened = blocking(move || {
             let text = Document::empty(name.as_deref().unwrap_or("python3"));
             let disk = Disk::open(&path, &locks, &text)?;
@@ -111,7 +115,7 @@ impl Room {
         let room = Arc::new(Self {
             desk: AsyncMutex::new(Desk::new(disk, document, print)),
             shared: Mutex::new(Shared::new(state, broadcast::Sender::new(BEHIND))),
-            kernels,
+            kernels: kernels(&options, disk::key(&path)),
             starting: AsyncMutex::new(()),
             options,
             path,
@@ -186,10 +190,11 @@ impl Room {
 
     /// Ends the kernel and saves what there is. The lock ends with the room itself.
     pub async fn close(&self) {
-        self.end_kernel("the notebook was closed", KernelStatus::Stopped);
+        self.shared().closed = true;
+        let ended = self.end_kernel("the notebook was closed", KernelStatus::Stopped);
         let mut desk = self.desk.lock().await;
         let _ = self.save_outputs(&mut desk).await;
-        self.shared().closed = true;
+        ended.into_iter().for_each(Ended::tell);
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {
@@ -202,6 +207,14 @@ impl Room {
         let name = self.options.kernel.as_deref().or(named).map(str::to_owned);
         Wanted { name, folder }
     }
+}
+
+/// How a room comes by its kernels; the text is the notebook's key.
+pub(crate) type MakeKernels = Box<dyn FnOnce(&RoomOptions, String) -> Arc<dyn Kernels> + Send>;
+
+/// The folder for locks and kernels' files.
+fn folder(options: &RoomOptions) -> PathBuf {
+    options.state.join("notebooks")
 }
 
 /// Work that waits for a disk.

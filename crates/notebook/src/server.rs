@@ -14,6 +14,7 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
+use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
@@ -216,8 +217,7 @@ async fn open(
 /// A token that nobody can guess.
 fn token() -> Result<String, String> {
     let mut token = [0_u8; 24];
-    let provider = rustls::crypto::ring::default_provider();
-    let filled = provider.secure_random.fill(&mut token);
+    let filled = SystemRandom::new().fill(&mut token);
     filled.map_err(|_| "there is no randomness to make a token of".to_owned())?;
     Ok(token.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -22,11 +22,13 @@ use tokio::time::Instant;
 use crate::tool::ToolOutput;
 
 mod environment;
+mod held;
 mod supervise;
 #[cfg(test)]
 mod tests;
 
 pub use environment::is_credential;
+pub use held::Held;
 pub use supervise::supervise;
 
 /// How long a program may run.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Room, given};
 use crate::disk::{Disk, Print};
 use crate::document::{Document, Read};
-use crate::types::{Cell, Refused, RefusedCode, State, What};
+use crate::types::{Cell, CellType, Refused, RefusedCode, State, What};
 
 /// How often the file is looked at, and outputs of what runs are saved.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -95,7 +95,8 @@ impl Room {
         self.look(desk).await?;
         let cells: Vec<Cell> = {
             let shared = self.shared();
-            let unsaved = |cell: &&Cell| shared.unsaved.contains(&cell.id);
+            let unsaved =
+                |cell: &&Cell| cell.kind == CellType::Code && shared.unsaved.contains(&cell.id);
             shared.state.cells.iter().filter(unsaved).cloned().collect()
         };
         let mut document = desk.document.clone();

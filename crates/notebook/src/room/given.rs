@@ -1,8 +1,45 @@
-//! What a cell gives, kept within bounds.
+//! What a cell gives, kept within bounds. What is left out is said in its place.
 
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use softland_agent::tool::cut_middle;
+
+use super::run::Run;
 use super::shared::Shared;
 use crate::document::Read;
-use crate::types::{By, Cell};
+use crate::types::{By, Cell, What};
+
+/// Bytes of text on streams that a cell keeps.
+const MAX_TEXT: usize = 512 * 1024;
+/// Outputs that a cell keeps.
+const MAX_OUTPUTS: usize = 500;
+/// Bytes of one representation of an output.
+const MAX_RICH: usize = 4 * 1024 * 1024;
+/// Bytes of all outputs of a cell but its streams.
+const MAX_ALL: usize = 16 * 1024 * 1024;
+/// Bytes of an error's traceback, and of its message.
+const MAX_TRACEBACK: usize = 64 * 1024;
+const MAX_MESSAGE: usize = 8 * 1024;
+
+/// How long text on a stream is gathered before it is told; and where there is much of it, since
+/// all of it is told each time.
+const GATHER: Duration = Duration::from_millis(50);
+const GATHER_MUCH: Duration = Duration::from_millis(500);
+const MUCH: usize = 32 * 1024;
+
+/// What a run has given, counted.
+#[derive(Debug, Default)]
+pub(super) struct Given {
+    /// Text that is not told yet, and its stream.
+    gathered: Option<(String, String)>,
+    /// The outputs go with the next one.
+    clears: bool,
+    text: usize,
+    rich: usize,
+    left_out_text: usize,
+    left_out: usize,
+}
 
 /// A cell of a file, as it is shown.
 pub(super) fn shown(read: Read) -> Cell {
@@ -11,11 +48,33 @@ pub(super) fn shown(read: Read) -> Cell {
         kind: read.kind,
         source: read.source,
         rev: 0,
-        outputs: read.outputs,
+        outputs: bounded(read.outputs),
         execution_count: read.count,
         running: false,
         by: By::Human,
     }
+}
+
+/// Outputs of a file, as they are shown; the file keeps its own.
+fn bounded(outputs: Vec<Value>) -> Vec<Value> {
+    let count = outputs.len();
+    let mut left = MAX_ALL;
+    let mut kept: Vec<Value> = Vec::new();
+    for mut output in outputs {
+        cut(&mut output, MAX_RICH);
+        if let Some(Value::String(text)) = output.get_mut("text") {
+            *text = cut_middle(text, MAX_TEXT);
+        }
+        let size = size(&output);
+        if kept.len() == MAX_OUTPUTS || size > left {
+            let more = count - kept.len();
+            kept.push(note(&format!("{more} more outputs are in the file and not shown")));
+            break;
+        }
+        left -= size;
+        kept.push(output);
+    }
+    kept
 }
 
 impl Shared {
@@ -25,5 +84,186 @@ impl Shared {
             places.retain(|(cell, _)| cell != id);
         }
         self.displays.retain(|_, places| !places.is_empty());
+    }
+
+    /// Gathers text of a stream.
+    pub(super) fn text(&mut self, run: &mut Run, name: &str, text: &str) {
+        if run.given.gathered.as_ref().is_some_and(|(of, _)| of != name) {
+            self.flush_of(run);
+        }
+        let (_, gathered) =
+            run.given.gathered.get_or_insert_with(|| (name.to_owned(), String::new()));
+        gathered.push_str(text);
+        if gathered.len() > MAX_TEXT {
+            self.flush_of(run);
+        }
+    }
+
+    /// How long gathered text may wait, where there is some.
+    pub(super) fn waits(&self) -> Option<Duration> {
+        let run = self.running.as_ref().filter(|run| run.given.gathered.is_some())?;
+        Some(if run.given.text > MUCH { GATHER_MUCH } else { GATHER })
+    }
+
+    /// Tells what is gathered of the run that goes on.
+    pub(super) fn flush(&mut self) {
+        if let Some(mut run) = self.running.take() {
+            self.flush_of(&mut run);
+            self.running = Some(run);
+        }
+    }
+
+    /// Tells what is gathered of a run.
+    pub(super) fn flush_of(&mut self, run: &mut Run) {
+        let Some((name, new)) = run.given.gathered.take() else { return };
+        self.clear_first(run);
+        let Ok((_, cell)) = self.cell(&run.id) else { return };
+        let last = cell.outputs.last().filter(|last| {
+            last["output_type"] == "stream" && last["name"] == name.as_str() && !is_note(last)
+        });
+        let index = cell.outputs.len() - usize::from(last.is_some());
+        let before = last.and_then(|last| last["text"].as_str()).unwrap_or_default();
+        let mut text = before.to_owned();
+        append(&mut text, &new);
+        let room = MAX_TEXT.saturating_sub(run.given.text - before.len());
+        if text.len() > room {
+            let end = text.floor_char_boundary(room);
+            run.given.left_out_text += text.len() - end;
+            text.truncate(end);
+        }
+        run.given.text = run.given.text - before.len() + text.len();
+        if text.len() > before.len() || text != before {
+            let output = json!({ "output_type": "stream", "name": name, "text": text });
+            self.give(run, index, output);
+        }
+    }
+
+    /// Tells an output.
+    pub(super) fn add(&mut self, run: &mut Run, mut output: Value, shown_as: Option<String>) {
+        self.clear_first(run);
+        let Ok((_, cell)) = self.cell(&run.id) else { return };
+        let index = cell.outputs.len();
+        cut(&mut output, MAX_RICH);
+        let size = size(&output);
+        let is_error = output["output_type"] == "error";
+        if !is_error && (index >= MAX_OUTPUTS || run.given.rich + size > MAX_ALL) {
+            run.given.left_out += 1;
+            return;
+        }
+        run.given.rich += size;
+        if let Some(name) = shown_as {
+            self.displays.entry(name).or_default().push((run.id.clone(), index));
+        }
+        self.give(run, index, output);
+    }
+
+    /// Replaces what was displayed under a name, in every cell where it was.
+    pub(super) fn replace(&mut self, by: By, name: &str, data: &Value, metadata: &Value) {
+        for (id, index) in self.displays.get(name).cloned().unwrap_or_default() {
+            let Ok((_, cell)) = self.cell(&id) else { continue };
+            let Some(mut output) = cell.outputs.get(index).cloned() else { continue };
+            output["data"] = data.clone();
+            output["metadata"] = metadata.clone();
+            cut(&mut output, MAX_RICH);
+            self.unsaved.insert(id.clone());
+            self.tell(Some(by), What::CellOutput { id, index, output });
+        }
+    }
+
+    /// Forgets the outputs, at once or with the next one.
+    pub(super) fn clear(&mut self, run: &mut Run, waits: bool) {
+        run.given.clears = true;
+        if !waits {
+            self.clear_first(run);
+        }
+    }
+
+    fn clear_first(&mut self, run: &mut Run) {
+        if std::mem::take(&mut run.given.clears) {
+            run.given = Given::default();
+            self.forget_displays(&run.id);
+            self.unsaved.insert(run.id.clone());
+            self.tell(Some(run.by), What::CellCleared { id: run.id.clone() });
+        }
+    }
+
+    /// Says at a run's end what was left out.
+    pub(super) fn note_left_out(&mut self, run: &mut Run) {
+        let (text, outputs) = (run.given.left_out_text, run.given.left_out);
+        let Ok((_, cell)) = self.cell(&run.id) else { return };
+        let index = cell.outputs.len();
+        let words = match (text, outputs) {
+            (0, 0) => return,
+            (text, 0) => format!("{text} bytes of text were left out"),
+            (0, outputs) => format!("{outputs} outputs were left out"),
+            (text, outputs) => format!("{text} bytes of text and {outputs} outputs were left out"),
+        };
+        (run.given.left_out_text, run.given.left_out) = (0, 0);
+        self.give(run, index, note(&format!("{words}: more than a cell keeps")));
+    }
+
+    fn give(&mut self, run: &Run, index: usize, output: Value) {
+        self.unsaved.insert(run.id.clone());
+        self.tell(Some(run.by), What::CellOutput { id: run.id.clone(), index, output });
+    }
+}
+
+/// Appends text as a terminal would: a carriage return begins the line anew.
+fn append(text: &mut String, new: &str) {
+    let line = text.rfind('\n').map_or(0, |at| at + 1);
+    let rest = text.split_off(line) + new;
+    for line in rest.split_inclusive('\n') {
+        let body = line.trim_end_matches(['\r', '\n']);
+        let from = body.rfind('\r').map_or(0, |at| at + 1);
+        text.push_str(line.get(from..).unwrap_or_default());
+    }
+}
+
+/// What softland says among a cell's outputs.
+fn note(words: &str) -> Value {
+    json!({ "output_type": "stream", "name": "stderr", "text": format!("[softland: {words}]\n") })
+}
+
+fn is_note(output: &Value) -> bool {
+    output["text"].as_str().is_some_and(|text| text.starts_with("[softland: "))
+}
+
+/// Leaves out representations that are too long, and says so; shortens errors.
+fn cut(output: &mut Value, most: usize) {
+    if let Some(Value::String(message)) = output.get_mut("evalue") {
+        *message = cut_middle(message, MAX_MESSAGE);
+    }
+    if let Some(lines) = output.get_mut("traceback").and_then(Value::as_array_mut) {
+        let all: Vec<&str> = lines.iter().filter_map(Value::as_str).collect();
+        if all.iter().map(|line| line.len()).sum::<usize>() > MAX_TRACEBACK {
+            *lines = vec![cut_middle(&all.join("\n"), MAX_TRACEBACK).into()];
+        }
+    }
+    let Some(data) = output.get_mut("data").and_then(Value::as_object_mut) else { return };
+    let mut gone = Vec::new();
+    data.retain(|kind, value| {
+        let length = size(value);
+        if length > most {
+            gone.push(format!("{kind} of {length} bytes"));
+        }
+        length <= most
+    });
+    if !gone.is_empty() {
+        let words = format!("[softland: {} left out: more than is kept]", gone.join(", "));
+        let said = data.get("text/plain").and_then(Value::as_str).unwrap_or_default();
+        let text = if said.is_empty() { words } else { format!("{said}\n{words}") };
+        data.insert("text/plain".to_owned(), text.into());
+    }
+}
+
+/// About how many bytes a value takes.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(size).sum(),
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| name.len() + size(value)).sum()
+        }
     }
 }

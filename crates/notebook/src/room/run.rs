@@ -1,32 +1,385 @@
 //! Running cells: the queue before the kernel, and what the kernel tells.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 use super::Room;
-use crate::types::{By, KernelState, KernelStatus, Ran, Refused, RefusedCode};
+use super::given::Given;
+use super::shared::Shared;
+use crate::kernel::{self, Event, Order};
+use crate::types::{By, CellType, KernelState, KernelStatus, Ran, Refused, RefusedCode, What};
+
+/// How many runs may wait for the kernel.
+const MAX_QUEUE: usize = 1000;
 
 /// One run of a cell.
 #[derive(Debug)]
-pub(super) struct Run {}
+pub(super) struct Run {
+    number: u64,
+    /// The cell.
+    pub(super) id: String,
+    pub(super) by: By,
+    source: String,
+    /// When the kernel got it.
+    began: Option<Instant>,
+    count: Option<u64>,
+    pub(super) given: Given,
+    waiter: oneshot::Sender<Result<Ran, Refused>>,
+}
+
+/// A run that is over, and who waits for it.
+pub(super) struct Ended {
+    waiter: oneshot::Sender<Result<Ran, Refused>>,
+    ran: Result<Ran, Refused>,
+}
+
+impl Ended {
+    /// Tells who waits, if somebody still does.
+    pub(super) fn tell(self) {
+        let _ = self.waiter.send(self.ran);
+    }
+}
+
+impl Run {
+    fn seconds(&self) -> f64 {
+        self.began.map_or(0.0, |began| began.elapsed().as_secs_f64())
+    }
+}
+
+fn dead(message: impl Into<String>) -> Refused {
+    Refused::new(RefusedCode::Kernel, message)
+}
 
 impl Room {
-    pub(super) async fn run_cell(self: &Arc<Self>, cell: &str, _by: By) -> Result<Ran, Refused> {
-        self.shared().cell(cell)?;
-        self.start_again().await?;
-        Err(Refused::new(RefusedCode::Kernel, "cells cannot be run yet"))
+    pub(super) async fn run_cell(self: &Arc<Self>, id: &str, by: By) -> Result<Ran, Refused> {
+        self.shared().can_run(id)?;
+        self.have_kernel().await?;
+        let (waiter, ended) = oneshot::channel();
+        let asked = Instant::now();
+        self.shared().enqueue(id, by, waiter)?;
+        match tokio::time::timeout(self.options.cell_timeout, ended).await {
+            Ok(Ok(ran)) => ran,
+            Ok(Err(_)) => Err(dead("the notebook was closed")),
+            Err(_) => {
+                let shared = self.shared();
+                let (_, cell) = shared.cell(id)?;
+                let seconds = asked.elapsed().as_secs_f64();
+                let still_running = cell.running;
+                Ok(Ran { cell: cell.clone(), ok: false, still_running, seconds })
+            }
+        }
     }
 
-    pub(super) fn break_off(&self) {}
+    pub(super) fn break_off(&self) {
+        let mut shared = self.shared();
+        let waiting: Vec<Run> = shared.queue.drain(..).collect();
+        for run in waiting {
+            shared.fail(run, "Interrupted", "it was broken off before it began").tell();
+        }
+        if shared.running.is_some()
+            && let Some(orders) = &shared.orders
+        {
+            let _ = orders.send(Order::Interrupt);
+        }
+    }
 
     pub(super) async fn start_again(self: &Arc<Self>) -> Result<(), Refused> {
         let _one = self.starting.lock().await;
-        let link = self.kernels.start(self.wanted(None)).await;
-        link.map(|_| ()).map_err(|why| Refused::new(RefusedCode::Kernel, why))
+        self.shared().open()?;
+        let ended = self.end_kernel("the kernel was restarted", KernelStatus::Starting);
+        ended.into_iter().for_each(Ended::tell);
+        self.start_kernel().await
     }
 
-    pub(super) fn end_kernel(&self, why: &str, state: KernelStatus) {
+    /// Ends the kernel, and with it what runs.
+    pub(super) fn end_kernel(&self, why: &str, state: KernelStatus) -> Vec<Ended> {
         let mut shared = self.shared();
-        let name = shared.state.kernel.name.clone();
-        shared.tell_kernel(KernelState { name, state, why: Some(why.to_owned()) });
+        shared.died = false;
+        shared.part(why, state)
+    }
+
+    async fn have_kernel(self: &Arc<Self>) -> Result<(), Refused> {
+        let _one = self.starting.lock().await;
+        {
+            let shared = self.shared();
+            shared.open()?;
+            if shared.orders.is_some() {
+                return Ok(());
+            }
+            if shared.died {
+                let why = shared.state.kernel.why.as_deref().unwrap_or("it is not known why");
+                return Err(dead(format!(
+                    "the kernel has died ({why}) and what it knew is gone; restart it, then run \
+                     the cells again that others need"
+                )));
+            }
+        }
+        self.start_kernel().await
+    }
+
+    async fn start_kernel(self: &Arc<Self>) -> Result<(), Refused> {
+        let named = self.desk.lock().await.document.kernel().map(str::to_owned);
+        let wanted = self.wanted(named.as_deref());
+        let name = wanted.name.clone().unwrap_or_default();
+        let kernel = |name, state, why| KernelState { name, state, why };
+        self.shared().tell_kernel(kernel(name.clone(), KernelStatus::Starting, None));
+        let started = self.kernels.start(wanted).await;
+        let mut shared = self.shared();
+        // Closed meanwhile: the kernel ends with its link.
+        shared.open()?;
+        match started {
+            Ok(link) => {
+                shared.generation += 1;
+                shared.orders = Some(link.orders);
+                shared.died = false;
+                shared.tell_kernel(kernel(link.name, KernelStatus::Idle, None));
+                let (room, generation) = (Arc::downgrade(self), shared.generation);
+                tokio::spawn(listen(room, generation, link.events));
+                Ok(())
+            }
+            Err(why) => {
+                shared.tell_kernel(kernel(name, KernelStatus::Dead, Some(why.clone())));
+                Err(dead(why))
+            }
+        }
+    }
+
+    /// A run is over: its outputs are saved before anybody is told.
+    async fn end_run(&self, generation: u64, number: u64, ok: bool, count: Option<u64>) {
+        let saved = {
+            let mut desk = self.desk.lock().await;
+            {
+                let mut shared = self.shared();
+                if !shared.has(generation, number) {
+                    return;
+                }
+                shared.settle(count);
+            }
+            self.save_outputs(&mut desk).await
+        };
+        let mut shared = self.shared();
+        if !shared.has(generation, number) {
+            return;
+        }
+        if let Some(run) = shared.running.take() {
+            let mut ended = shared.end(run, ok);
+            if let Err(why) = saved {
+                ended.ran = Err(Refused {
+                    message: format!("the cell has run, but its outputs are not saved: {why}"),
+                    ..why
+                });
+            }
+            ended.tell();
+        }
+        shared.next();
+    }
+
+    /// The kernel has ended by itself.
+    async fn lose(&self, generation: u64, why: &str) {
+        let ended = {
+            let mut shared = self.shared();
+            if shared.generation != generation || shared.orders.is_none() {
+                return;
+            }
+            shared.died = true;
+            shared.part(why, KernelStatus::Dead)
+        };
+        let mut desk = self.desk.lock().await;
+        let _ = self.save_outputs(&mut desk).await;
+        ended.into_iter().for_each(Ended::tell);
+    }
+}
+
+impl Shared {
+    /// # Errors
+    /// Why the cell cannot be run now.
+    fn can_run(&self, id: &str) -> Result<(), Refused> {
+        self.open()?;
+        let (_, cell) = self.cell(id)?;
+        if cell.kind != CellType::Code {
+            return Err(Refused::invalid(format!(
+                "cell `{id}` is a {} cell; only code cells run",
+                cell.kind.as_str()
+            )));
+        }
+        if cell.running {
+            return Err(Refused::invalid(format!("cell `{id}` is running already")));
+        }
+        if self.queue.len() >= MAX_QUEUE {
+            return Err(Refused::invalid(format!("{MAX_QUEUE} cells wait to be run already")));
+        }
+        Ok(())
+    }
+
+    fn enqueue(
+        &mut self,
+        id: &str,
+        by: By,
+        waiter: oneshot::Sender<Result<Ran, Refused>>,
+    ) -> Result<(), Refused> {
+        // Another may have begun it while the kernel started.
+        self.can_run(id)?;
+        let source = self.cell(id)?.1.source.clone();
+        self.runs += 1;
+        self.forget_displays(id);
+        self.unsaved.insert(id.to_owned());
+        self.tell(Some(by), What::CellRunning { id: id.to_owned() });
+        self.queue.push_back(Run {
+            number: self.runs,
+            id: id.to_owned(),
+            by,
+            source,
+            began: None,
+            count: None,
+            given: Given::default(),
+            waiter,
+        });
+        self.next();
+        Ok(())
+    }
+
+    /// Gives the kernel what is next, if it waits.
+    fn next(&mut self) {
+        if self.running.is_some() {
+            return;
+        }
+        let Some(orders) = self.orders.clone() else {
+            for run in std::mem::take(&mut self.queue) {
+                self.fail(run, "KernelDied", "the kernel is gone").tell();
+            }
+            return;
+        };
+        let next = self.queue.pop_front();
+        let state = if next.is_some() { KernelStatus::Busy } else { KernelStatus::Idle };
+        let name = self.state.kernel.name.clone();
+        self.tell_kernel(KernelState { name, state, why: None });
+        if let Some(mut run) = next {
+            run.began = Some(Instant::now());
+            // Where nobody hears it, the kernel's end is told.
+            let _ = orders.send(Order::Run(run.number, run.source.clone()));
+            self.running = Some(run);
+        }
+    }
+
+    fn has(&self, generation: u64, number: u64) -> bool {
+        self.generation == generation
+            && self.running.as_ref().is_some_and(|run| run.number == number)
+    }
+
+    /// All that the run has given is seen.
+    fn settle(&mut self, count: Option<u64>) {
+        self.flush();
+        let Some(mut run) = self.running.take() else { return };
+        run.count = count.or(run.count);
+        self.note_left_out(&mut run);
+        if let Some(cell) = self.state.cells.iter_mut().find(|cell| cell.id == run.id) {
+            cell.execution_count = run.count;
+        }
+        self.running = Some(run);
+    }
+
+    fn end(&mut self, run: Run, ok: bool) -> Ended {
+        let seconds = run.seconds();
+        let (id, execution_count) = (run.id, run.count);
+        self.tell(Some(run.by), What::CellRan { id: id.clone(), ok, execution_count, seconds });
+        let cell = self.cell(&id).map(|(_, cell)| cell.clone());
+        let ran = cell.map(|cell| Ran { cell, ok, still_running: false, seconds });
+        Ended { waiter: run.waiter, ran }
+    }
+
+    /// Ends a run with an error that the kernel did not tell.
+    fn fail(&mut self, mut run: Run, name: &str, why: &str) -> Ended {
+        self.flush_of(&mut run);
+        self.note_left_out(&mut run);
+        self.add(&mut run, kernel::error(name, why, &[&format!("{name}: {why}")]), None);
+        self.unsaved.insert(run.id.clone());
+        self.end(run, false)
+    }
+
+    /// There is no kernel from here on.
+    fn part(&mut self, why: &str, state: KernelStatus) -> Vec<Ended> {
+        self.generation += 1;
+        self.orders = None;
+        let name = self.state.kernel.name.clone();
+        let known = (state == KernelStatus::Dead).then(|| why.to_owned());
+        self.tell_kernel(KernelState { name, state, why: known });
+        let error = if state == KernelStatus::Dead { "KernelDied" } else { "Interrupted" };
+        let mut ended = Vec::new();
+        if let Some(run) = self.running.take() {
+            ended.push(self.fail(run, error, why));
+        }
+        for run in std::mem::take(&mut self.queue) {
+            ended.push(self.fail(run, error, &format!("{why} before the cell began")));
+        }
+        ended
+    }
+
+    /// What the kernel tells of the run that goes on.
+    fn hear(&mut self, event: Event) {
+        let Some(mut run) = self.running.take() else { return };
+        let of = match &event {
+            Event::Begun(of, _)
+            | Event::Text(of, ..)
+            | Event::Output(of, ..)
+            | Event::Clear(of, _)
+            | Event::Ended(of, ..) => *of,
+            Event::Update(..) | Event::Dead(_) => run.number,
+        };
+        if of == run.number {
+            match event {
+                Event::Begun(_, count) => run.count = count,
+                Event::Text(_, name, text) => self.text(&mut run, &name, &text),
+                Event::Output(_, output, shown_as) => {
+                    self.flush_of(&mut run);
+                    self.add(&mut run, output, shown_as);
+                }
+                Event::Update(name, data, metadata) => {
+                    self.flush_of(&mut run);
+                    self.replace(run.by, &name, &data, &metadata);
+                }
+                Event::Clear(_, waits) => {
+                    self.flush_of(&mut run);
+                    self.clear(&mut run, waits);
+                }
+                Event::Ended(..) | Event::Dead(_) => {}
+            }
+        }
+        self.running = Some(run);
+    }
+}
+
+/// Hears one kernel, until it ends or the room is gone.
+async fn listen(room: Weak<Room>, generation: u64, mut events: mpsc::Receiver<Event>) {
+    let mut flush: Option<Instant> = None;
+    loop {
+        let event = match flush {
+            Some(until) => tokio::time::timeout_at(until, events.recv()).await,
+            None => Ok(events.recv().await),
+        };
+        let Some(room) = room.upgrade() else { return };
+        if flush.is_some_and(|until| Instant::now() >= until) {
+            room.shared().flush();
+            flush = None;
+        }
+        match event {
+            Err(_) => {}
+            Ok(Some(Event::Ended(number, ok, count))) => {
+                room.end_run(generation, number, ok, count).await;
+            }
+            Ok(Some(Event::Dead(why))) => return room.lose(generation, &why).await,
+            Ok(None) => return room.lose(generation, "it is gone").await,
+            Ok(Some(event)) => {
+                let mut shared = room.shared();
+                if shared.generation != generation {
+                    return;
+                }
+                shared.hear(event);
+                if flush.is_none() {
+                    flush = shared.waits().map(|time| Instant::now() + time);
+                }
+            }
+        }
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct Shared {
     pub(super) unsaved: BTreeSet<String>,
     /// What was displayed under a name: cells, and places among their outputs.
     pub(super) displays: HashMap<String, Vec<(String, usize)>>,
+    /// The kernel has ended by itself, and none was started since.
+    pub(super) died: bool,
     pub(super) closed: bool,
 }
 
@@ -40,6 +42,7 @@ impl Shared {
             runs: 0,
             unsaved: BTreeSet::new(),
             displays: HashMap::new(),
+            died: false,
             closed: false,
         }
     }

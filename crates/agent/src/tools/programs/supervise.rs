@@ -25,6 +25,9 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Between looks at whether what was killed is gone.
 const PAUSE: Duration = Duration::from_millis(2);
 
+/// A byte behind the order that asks to interrupt the program. Others mean nothing.
+pub(super) const INTERRUPT: u8 = b'i';
+
 /// The exit code of a supervisor that could not do its work, or a program that could not be run.
 const NOT_RUN: u8 = 126;
 /// The exit code of a program that is not there.
@@ -32,8 +35,8 @@ const NOT_FOUND: u8 = 127;
 /// Added to the number of the signal that ended a program, as shells do.
 const BY_SIGNAL: i32 = 128;
 
-/// Runs the program that the first line of `orders` says, as a child of this process, and ends it
-/// where `orders` ends before it. Returns its exit code, as shells have it, when it and all that it
+/// Runs the program that the first line of `orders` says, as a child of this process, interrupts it
+/// where they ask for that, and ends it where `orders` ends before it. Returns its exit code, as shells have it, when it and all that it
 /// started have ended. For a process that does nothing else.
 pub fn supervise(orders: impl Read + Send + 'static) -> u8 {
     let mut orders = BufReader::new(orders);
@@ -53,7 +56,7 @@ fn read(orders: &mut impl BufRead) -> io::Result<Order> {
     Ok(serde_json::from_slice(&line)?)
 }
 
-fn run(order: Order, orders: impl Read + Send + 'static) -> io::Result<u8> {
+fn run(order: Order, orders: impl BufRead + Send + 'static) -> io::Result<u8> {
     use std::os::unix::process::CommandExt as _;
 
     adopt_orphans()?;
@@ -75,12 +78,18 @@ fn run(order: Order, orders: impl Read + Send + 'static) -> io::Result<u8> {
     let running = Arc::new(Mutex::new(true));
     let ending = Arc::clone(&running);
     std::thread::spawn(move || {
-        let mut orders = orders;
-        let _ = io::copy(&mut orders, &mut io::sink());
         // Its number is its own until it is reaped, which is not before `running` is false.
-        if *ending.lock().unwrap_or_else(PoisonError::into_inner) {
-            let _ = kill_process_group(program, Signal::KILL);
+        let signal = |signal| {
+            if *ending.lock().unwrap_or_else(PoisonError::into_inner) {
+                let _ = kill_process_group(program, signal);
+            }
+        };
+        for order in orders.bytes().map_while(Result::ok) {
+            if order == INTERRUPT {
+                signal(Signal::INT);
+            }
         }
+        signal(Signal::KILL);
     });
     let code = wait_for(program)?;
     *running.lock().unwrap_or_else(PoisonError::into_inner) = false;

@@ -1,0 +1,94 @@
+//! A program that goes on, for as long as somebody holds it: a kernel, not a command.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, ChildStdin};
+
+use super::supervise::INTERRUPT;
+use super::{DREGS, Order, Programs, Running};
+
+/// Bytes of the program's last words that are kept.
+const WORDS: usize = 4 * 1024;
+
+/// A program under its supervisor. Dropped, it is ended, with all that it started; so it is where
+/// this process is killed.
+#[derive(Debug)]
+pub struct Held {
+    supervisor: Child,
+    hold: Option<ChildStdin>,
+    words: Arc<Mutex<VecDeque<u8>>>,
+    reading: tokio::task::JoinHandle<()>,
+}
+
+impl Programs {
+    /// Starts a program in a folder, with these variables beside the others. Its input is empty.
+    ///
+    /// # Errors
+    /// The supervisor cannot be started. A program that cannot be started ends at once.
+    pub async fn hold(
+        &self,
+        folder: &Path,
+        program: Vec<String>,
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> io::Result<Held> {
+        let mut with_these = self.clone();
+        with_these.environment.extend(environment);
+        let order = Order { program, input: None };
+        let Running { supervisor, hold, mut output, .. } = with_these.start(folder, &order).await?;
+        let words = Arc::new(Mutex::new(VecDeque::new()));
+        let kept = Arc::clone(&words);
+        let reading = tokio::spawn(async move {
+            let mut buffer = vec![0; 4 * 1024];
+            while let Ok(count @ 1..) = output.read(&mut buffer).await {
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                kept.extend(buffer.get(..count).unwrap_or_default());
+                let over = kept.len().saturating_sub(WORDS);
+                kept.drain(..over);
+            }
+        });
+        Ok(Held { supervisor, hold, words, reading })
+    }
+
+    /// The variables that programs get.
+    pub fn environment(&self) -> impl Iterator<Item = (&OsString, &OsString)> {
+        self.environment.iter().map(|(name, value)| (name, value))
+    }
+}
+
+impl Held {
+    /// Interrupts the program and its process group, as Ctrl-C in a terminal would.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub async fn interrupt(&mut self) -> io::Result<()> {
+        match &mut self.hold {
+            Some(hold) => hold.write_all(&[INTERRUPT]).await,
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    /// Waits for its end, and says how it came about. May be dropped and called again.
+    pub async fn ended(&mut self) -> String {
+        let status = self.supervisor.wait().await;
+        let _ = tokio::time::timeout(DREGS, &mut self.reading).await;
+        match status.map(|status| status.code()) {
+            Ok(Some(code @ 129..=192)) => format!("it was killed by signal {}", code - 128),
+            Ok(Some(code)) => format!("it ended with exit code {code}"),
+            Ok(None) => "its supervisor was killed".to_owned(),
+            Err(error) => format!("it is not known how it ended: {error}"),
+        }
+    }
+
+    /// The last that it has printed.
+    #[must_use]
+    pub fn last_words(&self) -> String {
+        let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: Vec<u8> = words.iter().copied().collect();
+        String::from_utf8_lossy(&bytes).trim().to_owned()
+    }
+}

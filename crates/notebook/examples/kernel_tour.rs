@@ -1,0 +1,137 @@
+//! A tour of a real kernel through a room, for `tests/notebook/kernel`: what a cell may do, and
+//! what may happen to a kernel. Ends with an error where something is not as it must be.
+
+#![expect(clippy::print_stdout, clippy::expect_used, clippy::panic, reason = "a script's helper")]
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use softland_agent::tools::{Programs, supervise};
+use softland_notebook::{By, Cell, CellType, Edit, KernelStatus, Ran, Room, RoomOptions};
+
+const SUPERVISE: &str = "__supervise";
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let first = arguments.next().expect("a notebook");
+    if first == SUPERVISE {
+        return ExitCode::from(supervise(std::io::stdin()));
+    }
+    let state = arguments.next().expect("a folder for state");
+    let this = std::env::current_exe().expect("this program");
+    let programs = Programs::new(this, SUPERVISE, std::env::vars_os(), &[]);
+    let mut options = RoomOptions::new(state, Some(programs));
+    options.cell_timeout = Duration::from_secs(20);
+    let room = Room::open(Path::new(&first), options).await.expect("the notebook opens");
+    if arguments.next().as_deref() == Some("hang") {
+        // For a script that kills this and looks for what is left.
+        let id = create(&room, "import os, time, subprocess\np = subprocess.Popen(['sleep', '1000'])\nprint(os.getpid(), p.pid, flush=True)\ntime.sleep(1000)").await;
+        let ran = room.run(&id, By::Human).await.expect("it runs");
+        println!("{}", text(&ran.cell));
+        std::future::pending::<()>().await;
+    }
+    tour(&room).await;
+    room.close().await;
+    println!("kernel tour: all well");
+    ExitCode::SUCCESS
+}
+
+async fn create(room: &Arc<Room>, source: &str) -> String {
+    let edit = Edit::CreateCell { index: None, kind: CellType::Code, source: source.to_owned() };
+    room.edit(edit, By::Human).await.expect("a cell").cell.expect("a cell").id
+}
+
+async fn run(room: &Arc<Room>, source: &str) -> Ran {
+    let id = create(room, source).await;
+    let begun = Instant::now();
+    let ran = room.run(&id, By::Human).await.expect("it runs");
+    println!("{:>6} ms  {}", begun.elapsed().as_millis(), source.lines().next().unwrap_or(""));
+    ran
+}
+
+fn text(cell: &Cell) -> String {
+    let piece = |output: &Value| match &output["output_type"] {
+        kind if kind == "stream" => output["text"].as_str().unwrap_or("").to_owned(),
+        kind if kind == "error" => format!("{}: {}", output["ename"], output["evalue"]),
+        _ => output["data"].to_string(),
+    };
+    cell.outputs.iter().map(piece).collect::<Vec<_>>().join("|")
+}
+
+#[track_caller]
+fn check(ran: &Ran, ok: bool, wanted: &str) {
+    let found = text(&ran.cell);
+    assert!(
+        ran.ok == ok && !ran.still_running && found.contains(wanted),
+        "{wanted:?} not in {ran:#?}"
+    );
+}
+
+async fn tour(room: &Arc<Room>) {
+    let ran = run(room, "print('hello')\n6 * 7").await;
+    check(&ran, true, "hello\n|{\"text/plain\":\"42\"}");
+    assert_eq!(ran.cell.execution_count, Some(1));
+    check(&run(room, "for n in range(3000): print(n, flush=True)").await, true, "\n2998\n2999\n");
+    check(&run(room, "import sys; print('a'); print('b', file=sys.stderr)").await, true, "b\n");
+    check(&run(room, "1 / 0").await, false, "\"ZeroDivisionError\": \"division by zero\"");
+    check(&run(room, "input('name?')").await, false, "StdinNotImplementedError");
+    let cleared = "from IPython.display import clear_output, display, HTML\nprint('gone')\nclear_output()\nprint('kept')";
+    let ran = run(room, cleared).await;
+    check(&ran, true, "kept");
+    assert!(!text(&ran.cell).contains("gone"));
+    check(&run(room, "display(HTML('<b>x</b>'))").await, true, "<b>x</b>");
+    let shown = run(room, "h = display('first', display_id=True)").await;
+    check(&shown, true, "first");
+    check(&run(room, "h.update('second')").await, true, "");
+    let (state, _) = room.watch();
+    let (_, cell) = state.find(&shown.cell.id).expect("the cell");
+    assert!(text(cell).contains("second"), "{cell:?}");
+    let big = run(room, "print('x' * 3_000_000)").await;
+    assert!(text(&big.cell).len() < 600_000 && text(&big.cell).contains("were left out"));
+    check(&run(room, "for n in range(5): print(f'\\r{n}', end='', flush=True)").await, true, "4");
+    interrupt(room).await;
+    die(room).await;
+}
+
+async fn interrupt(room: &Arc<Room>) {
+    let id = create(room, "import time\nprint('in', flush=True)\ntime.sleep(1000)").await;
+    let (_, mut changes) = room.watch();
+    let running = {
+        let (room, id) = (Arc::clone(room), id.clone());
+        tokio::spawn(async move { room.run(&id, By::Human).await })
+    };
+    while let Ok(change) = changes.recv().await {
+        let json = serde_json::to_value(&*change).expect("json");
+        if json["change"] == "cell_output" && json["id"] == id.as_str() {
+            break;
+        }
+    }
+    let begun = Instant::now();
+    room.interrupt().await;
+    let ran = running.await.expect("a run").expect("it ran");
+    println!("{:>6} ms  (interrupted)", begun.elapsed().as_millis());
+    check(&ran, false, "KeyboardInterrupt");
+}
+
+async fn die(room: &Arc<Room>) {
+    check(&run(room, "kept = 5").await, true, "");
+    check(&run(room, "import os\nos._exit(3)").await, false, "exit code 3");
+    let (state, _) = room.watch();
+    assert_eq!(state.kernel.state, KernelStatus::Dead);
+    let id = create(room, "kept").await;
+    let refused = room.run(&id, By::Human).await.expect_err("there is no kernel");
+    assert!(refused.message.contains("has died (it ended with exit code 3)"), "{refused}");
+    room.restart().await.expect("another kernel");
+    check(&room.run(&id, By::Human).await.expect("it runs"), false, "NameError");
+    check(
+        &run(room, "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)").await,
+        false,
+        "signal 9",
+    );
+    room.restart().await.expect("another kernel");
+    check(&run(room, "print('again')").await, true, "again");
+}

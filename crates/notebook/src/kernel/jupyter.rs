@@ -1,0 +1,186 @@
+//! Real kernels: programs that speak Jupyter's protocol over ZeroMQ.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jupyter_protocol::connection_info::{ConnectionInfo, Transport};
+use ring::rand::SecureRandom as _;
+use softland_agent::tools::{Held, Programs};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+
+use super::signed::hex;
+use super::specs::{self, Spec};
+use super::talk::Talk;
+use super::{Kernels, Link, Wanted};
+
+/// How long a kernel may take until it answers.
+const START: Duration = Duration::from_secs(60);
+
+/// Between looks at whether it listens.
+const PAUSE: Duration = Duration::from_millis(25);
+
+/// How often it is tried where another program took one of its ports.
+const TRIES: usize = 3;
+
+/// How many events a room may be behind.
+const EVENTS: usize = 1024;
+
+/// Starts the kernels that this machine has.
+#[derive(Debug)]
+pub(crate) struct Jupyter {
+    programs: Programs,
+    /// The folder of files in which kernels read how they are spoken to: for their owner only, and
+    /// gone with the kernel.
+    folder: PathBuf,
+    /// What these files' names begin with. Nobody else's do.
+    key: String,
+    started: AtomicU64,
+}
+
+#[async_trait]
+impl Kernels for Jupyter {
+    async fn start(&self, wanted: Wanted) -> Result<Link, String> {
+        let variables: Vec<_> = self.programs.environment().collect();
+        let env = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| value.to_string_lossy().into_owned())
+        };
+        let spec = specs::find(wanted.name.as_deref(), &env)?;
+        let mut why = String::new();
+        for _ in 0..TRIES {
+            match self.try_start(&spec, &wanted).await {
+                Ok(link) => return Ok(link),
+                Err(error) => why = error,
+            }
+            if !why.contains("Address already in use") {
+                break;
+            }
+        }
+        Err(format!("the kernel `{}` cannot be started: {why}", spec.name))
+    }
+}
+
+impl Jupyter {
+    /// Kernels for the one notebook of this `key`.
+    pub(crate) fn new(programs: Programs, folder: PathBuf, key: String) -> Self {
+        Self { programs, folder, key, started: AtomicU64::new(0) }
+    }
+
+    /// Where the next kernel's file is. Others are of kernels that were killed with us.
+    fn next(&self) -> PathBuf {
+        let number = self.started.fetch_add(1, Ordering::Relaxed);
+        let begin = format!("{}-kernel-", self.key);
+        if number == 0 {
+            let files = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
+            let ours = files.filter(|file| file.file_name().to_string_lossy().starts_with(&begin));
+            for file in ours {
+                let _ = std::fs::remove_file(file.path());
+            }
+        }
+        self.folder.join(format!("{begin}{number}.json"))
+    }
+
+    async fn try_start(&self, spec: &Spec, wanted: &Wanted) -> Result<Link, String> {
+        let io = |error: std::io::Error| error.to_string();
+        let info = connection(&spec.name).await.map_err(io)?;
+        let file = Connection(self.next());
+        file.write(&info).map_err(io)?;
+        let command = spec.command(&file.0);
+        let environment = spec.environment.iter().map(|(name, value)| (name.into(), value.into()));
+        let program = self.programs.hold(&wanted.folder, command, environment).await;
+        let mut program = program.map_err(io)?;
+        let started = tokio::select! {
+            talk = tokio::time::timeout(START, ready(&info)) => talk.unwrap_or_else(|_| {
+                Err(format!("it did not answer within {} s", START.as_secs()))
+            }),
+            how = program.ended() => Err(how),
+        };
+        let talk = started.map_err(|why| last(&why, &program))?;
+        let (orders, heard) = mpsc::unbounded_channel();
+        let (tell, events) = mpsc::channel(EVENTS);
+        let by_message = spec.by_message;
+        tokio::spawn(async move {
+            let _file = file;
+            talk.go_on(program, by_message, heard, tell).await;
+        });
+        Ok(Link { name: spec.name.clone(), orders, events })
+    }
+}
+
+/// A connection file. It is removed with this.
+struct Connection(PathBuf);
+
+impl Connection {
+    /// Only its owner may read the key.
+    fn write(&self, info: &ConnectionInfo) -> std::io::Result<()> {
+        use std::os::unix::fs::OpenOptionsExt as _;
+
+        if let Some(folder) = self.0.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        let mut options = std::fs::OpenOptions::new();
+        let mut file = options.write(true).create_new(true).mode(0o600).open(&self.0)?;
+        file.write_all(&serde_json::to_vec(info)?)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Five free ports and a key.
+async fn connection(name: &str) -> std::io::Result<ConnectionInfo> {
+    let mut listeners = Vec::new();
+    let mut ports = [0; 5];
+    for port in &mut ports {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        *port = listener.local_addr()?.port();
+        // All at once, so that they are five.
+        listeners.push(listener);
+    }
+    let mut key = [0; 32];
+    let random = ring::rand::SystemRandom::new();
+    random.fill(&mut key).map_err(|_| std::io::Error::other("no random numbers"))?;
+    let [shell_port, iopub_port, stdin_port, control_port, hb_port] = ports;
+    Ok(ConnectionInfo {
+        ip: "127.0.0.1".to_owned(),
+        transport: Transport::TCP,
+        shell_port,
+        iopub_port,
+        stdin_port,
+        control_port,
+        hb_port,
+        key: hex(&key),
+        signature_scheme: "hmac-sha256".to_owned(),
+        kernel_name: Some(name.to_owned()),
+    })
+}
+
+/// A kernel that listens and answers.
+async fn ready(info: &ConnectionInfo) -> Result<Talk, String> {
+    for port in [info.shell_port, info.iopub_port, info.control_port] {
+        while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+    let mut talk = Talk::connect(info).await.map_err(|error| format!("{error}"))?;
+    talk.greet().await?;
+    Ok(talk)
+}
+
+fn last(how: &str, program: &Held) -> String {
+    let words = program.last_words();
+    let hint = if words.contains("No module named ipykernel") {
+        "; `python3 -m pip install ipykernel` installs what is missing"
+    } else {
+        ""
+    };
+    let line = words.lines().last().unwrap_or("it said nothing");
+    format!("{how}: {}{hint}", softland_agent::tool::cut_middle(line, 400))
+}

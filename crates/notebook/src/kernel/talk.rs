@@ -1,0 +1,259 @@
+//! The conversation with one kernel: what is asked on `shell` and `control`, what is told on
+//! `iopub`, and which of it belongs to the run that goes on.
+
+use std::time::Duration;
+
+use jupyter_protocol::connection_info::ConnectionInfo;
+use serde_json::{Value, json};
+use softland_agent::tools::Held;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use zeromq::{
+    DealerRecvHalf, DealerSendHalf, DealerSocket, Socket as _, SocketRecv, SocketSend as _,
+    SubSocket, ZmqError, ZmqResult,
+};
+
+use super::signed::{Key, Message, hex};
+use super::{Event, Order, told};
+
+/// Between questions to a kernel that has not answered yet.
+const AGAIN: Duration = Duration::from_millis(250);
+
+/// How long the end of outputs is waited for once a run has been replied to.
+const DREGS: Duration = Duration::from_secs(10);
+
+/// How long a kernel may take to end once it is asked to.
+const PARTING: Duration = Duration::from_secs(1);
+
+/// How many messages may wait.
+const WAITING: usize = 4096;
+
+/// Where a message was heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heard {
+    Reply,
+    Told,
+}
+
+/// A kernel's sockets.
+pub(super) struct Talk {
+    key: Key,
+    session: String,
+    asked: u64,
+    shell: DealerSendHalf,
+    control: DealerSendHalf,
+    heard: mpsc::Receiver<(Heard, Message)>,
+    /// Who reads the sockets; ends with this.
+    _readers: JoinSet<()>,
+}
+
+/// The run that the kernel has.
+#[derive(Debug)]
+struct Current {
+    run: u64,
+    id: String,
+    /// Its reply: without an error, and its count.
+    reply: Option<(bool, Option<u64>)>,
+    /// All its outputs have been heard.
+    idle: bool,
+    /// When the end of its outputs is waited for no longer.
+    until: Option<Instant>,
+}
+
+impl Talk {
+    pub(super) async fn connect(info: &ConnectionInfo) -> ZmqResult<Self> {
+        let key = Key::new(&info.key);
+        let (told, heard) = mpsc::channel(WAITING);
+        let mut readers = JoinSet::new();
+        let mut iopub = SubSocket::new();
+        iopub.subscribe("").await?;
+        iopub.connect(&info.iopub_url()).await?;
+        readers.spawn(read(iopub, key.clone(), Heard::Told, told.clone()));
+        let (shell, replies) = dealer(&info.shell_url()).await?;
+        readers.spawn(read(replies, key.clone(), Heard::Reply, told.clone()));
+        let (control, replies) = dealer(&info.control_url()).await?;
+        readers.spawn(read(replies, key.clone(), Heard::Reply, told));
+        let mut session = [0; 16];
+        let random = ring::rand::SystemRandom::new();
+        ring::rand::SecureRandom::fill(&random, &mut session)
+            .map_err(|_| ZmqError::Other("no random numbers"))?;
+        let session = hex(&session);
+        Ok(Self { key, session, asked: 0, shell, control, heard, _readers: readers })
+    }
+
+    /// Asks until the kernel has answered, and is heard on `iopub` too: what is told there before
+    /// a subscription has reached it is lost.
+    ///
+    /// # Errors
+    /// It cannot be asked. Does not end where it does not answer.
+    pub(super) async fn greet(&mut self) -> Result<(), String> {
+        let (mut replied, mut told) = (false, false);
+        while !(replied && told) {
+            let id = self.id();
+            let asked = Message::new(&self.session, &id, "kernel_info_request", json!({}));
+            self.shell.send(self.key.seal(&asked)).await.map_err(|error| error.to_string())?;
+            let until = Instant::now() + AGAIN;
+            while !(replied && told) {
+                let next = tokio::time::timeout_at(until, self.heard.recv());
+                match next.await {
+                    Ok(Some((Heard::Reply, message))) => {
+                        replied |= message.kind() == "kernel_info_reply";
+                    }
+                    Ok(Some((Heard::Told, _))) => told = true,
+                    Ok(None) => return Err("its sockets are closed".to_owned()),
+                    Err(_) => break,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands on orders and tells what happens, until the orders or the kernel end.
+    pub(super) async fn go_on(
+        mut self,
+        mut program: Held,
+        by_message: bool,
+        mut orders: mpsc::UnboundedReceiver<Order>,
+        tell: mpsc::Sender<Event>,
+    ) {
+        let mut current: Option<Current> = None;
+        loop {
+            let until = current.as_ref().and_then(|current| current.until);
+            tokio::select! {
+                order = orders.recv() => match order {
+                    None => return self.part(program).await,
+                    Some(Order::Run(run, code)) => current = self.run(run, code).await,
+                    Some(Order::Interrupt) if by_message => {
+                        let id = self.id();
+                        let asked = Message::new(&self.session, &id, "interrupt_request", json!({}));
+                        // Where it cannot be asked, it has ended.
+                        let _ = self.control.send(self.key.seal(&asked)).await;
+                    }
+                    Some(Order::Interrupt) => {
+                        let _ = program.interrupt().await;
+                    }
+                },
+                Some((heard, message)) = self.heard.recv() => {
+                    if let Some(run) = &mut current {
+                        run.hear(heard, &message, &tell).await;
+                    }
+                }
+                how = program.ended() => {
+                    while let Ok((heard, message)) = self.heard.try_recv() {
+                        if let Some(run) = &mut current {
+                            run.hear(heard, &message, &tell).await;
+                        }
+                    }
+                    if let Some(run) = &current && let Some((ok, count)) = run.reply {
+                        let _ = tell.send(Event::Ended(run.run, ok, count)).await;
+                    }
+                    let _ = tell.send(Event::Dead(how)).await;
+                    return;
+                }
+                () = tokio::time::sleep_until(until.unwrap_or_else(Instant::now)),
+                    if until.is_some() =>
+                {
+                    if let Some(run) = &mut current {
+                        run.idle = true;
+                    }
+                }
+            }
+            if let Some(run) = &current
+                && run.idle
+                && let Some((ok, count)) = run.reply
+            {
+                let _ = tell.send(Event::Ended(run.run, ok, count)).await;
+                current = None;
+            }
+        }
+    }
+
+    async fn run(&mut self, run: u64, code: String) -> Option<Current> {
+        let id = self.id();
+        let content = json!({
+            "code": code,
+            "silent": false,
+            "store_history": true,
+            "user_expressions": {},
+            // Nobody could answer: the kernel refuses `input()` with an error that says so.
+            "allow_stdin": false,
+            "stop_on_error": false,
+        });
+        let asked = Message::new(&self.session, &id, "execute_request", content);
+        // Where it cannot be asked, it has ended, which is told.
+        let _ = self.shell.send(self.key.seal(&asked)).await;
+        Some(Current { run, id, reply: None, idle: false, until: None })
+    }
+
+    /// Asks the kernel to end, and ends it.
+    async fn part(mut self, mut program: Held) {
+        let id = self.id();
+        let content = json!({ "restart": false });
+        let asked = Message::new(&self.session, &id, "shutdown_request", content);
+        if self.control.send(self.key.seal(&asked)).await.is_ok() {
+            let _ = tokio::time::timeout(PARTING, program.ended()).await;
+        }
+    }
+
+    fn id(&mut self) -> String {
+        self.asked += 1;
+        format!("{}_{}", self.session, self.asked)
+    }
+}
+
+impl Current {
+    async fn hear(&mut self, heard: Heard, message: &Message, tell: &mpsc::Sender<Event>) {
+        if message.parent_id() != self.id {
+            return;
+        }
+        match (heard, message.kind()) {
+            (Heard::Reply, "execute_reply") => {
+                let content = &message.content;
+                for page in told::pages(content) {
+                    let _ = tell.send(Event::Output(self.run, page, None)).await;
+                }
+                let ok = content.get("status").and_then(Value::as_str) == Some("ok");
+                self.reply = Some((ok, told::count(content)));
+                self.until = Some(Instant::now() + DREGS);
+            }
+            (Heard::Told, "status") => {
+                self.idle |= message.content["execution_state"] == "idle";
+            }
+            (Heard::Told, _) => {
+                if let Some(event) = told::told(message, self.run) {
+                    let _ = tell.send(event).await;
+                }
+            }
+            (Heard::Reply, _) => {}
+        }
+    }
+}
+
+async fn dealer(url: &str) -> ZmqResult<(DealerSendHalf, DealerRecvHalf)> {
+    let mut socket = DealerSocket::new();
+    socket.connect(url).await?;
+    Ok(socket.split())
+}
+
+/// Hands on what a socket hears. What is not signed with the key is not of the kernel.
+async fn read(
+    mut socket: impl SocketRecv + Send,
+    key: Key,
+    heard: Heard,
+    told: mpsc::Sender<(Heard, Message)>,
+) {
+    loop {
+        match socket.recv().await {
+            Ok(frames) => {
+                if let Some(message) = key.open(frames)
+                    && told.send((heard, message)).await.is_err()
+                {
+                    return;
+                }
+            }
+            // The peer is gone for now; whether the kernel is, its process says.
+            Err(_) => tokio::time::sleep(AGAIN).await,
+        }
+    }
+}
