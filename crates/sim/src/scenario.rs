@@ -4,6 +4,7 @@
 mod delegate;
 mod faults;
 mod loops;
+mod notebook;
 mod reader;
 mod silences;
 mod tags;
@@ -59,6 +60,7 @@ const BUILTIN: &[(&str, &str, Play)] = &[
     ("poller", "asks for a status that does not change, until told", loops::poller),
     ("parallel", "batches of six calls, three times, then answers", loops::parallel),
     ("delegate", "calls every agent that it may, at once (:N times, :always)", delegate::delegate),
+    ("notebook", "mends and runs a cell of a notebook (:always, until told)", notebook::notebook),
     ("stubborn", "ignores being told to answer; answers only without tools", loops::stubborn),
     ("mute", "like stubborn, and says nothing without tools", loops::mute),
     ("thinker", "like reader, with signed thinking before each call", reader::thinker),
