@@ -73,11 +73,6 @@ impl Document {
         &self.text
     }
 
-    /// The cells' names, in order.
-    pub(crate) fn ids(&self) -> &[String] {
-        &self.ids
-    }
-
     /// The kernel that the notebook's metadata names.
     pub(crate) fn kernel(&self) -> Option<&str> {
         self.index.kernel.as_deref()

@@ -7,6 +7,7 @@
 //! What this crate does not do: it prints nothing and reads no argument.
 
 mod chat;
+mod cut;
 mod disk;
 mod document;
 mod kernel;

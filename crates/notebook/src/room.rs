@@ -76,19 +76,6 @@ impl Room {
     /// # Errors
     /// It is open elsewhere, it is not a notebook, or the file system says no.
     pub async fn open(path: &Path, options: RoomOptions) -> Result<Arc<Self>, OpenError> {
-        let kernels: MakeKernels = Box::new(|options, key| match options.programs.clone() {
-            Some(programs) => Arc::new(Jupyter::new(programs, folder(options), key)),
-            None => Arc::new(NoKernels),
-        });
-        Self::open_with(path, options, kernels).await
-    }
-
-    /// [`Self::open`], with these kernels.
-    pub(crate) async fn open_with(
-        path: &Path,
-        options: RoomOptions,
-        kernels: MakeKernels,
-    ) -> Result<Arc<Self>, OpenError> {
         let (path, name) = (path.to_owned(), options.kernel.clone());
         let locks = folder(&options);
         let opened = blocking(move || {
@@ -112,10 +99,14 @@ impl Room {
             kernel: KernelState { name, state: KernelStatus::None, why: None },
             cells: cells.into_iter().map(given::shown).collect(),
         };
+        let kernels: Arc<dyn Kernels> = match options.programs.clone() {
+            Some(programs) => Arc::new(Jupyter::new(programs, folder(&options), disk::key(&path))),
+            None => Arc::new(NoKernels),
+        };
         let room = Arc::new(Self {
             desk: AsyncMutex::new(Desk::new(disk, document, print)),
             shared: Mutex::new(Shared::new(state, broadcast::Sender::new(BEHIND))),
-            kernels: kernels(&options, disk::key(&path)),
+            kernels,
             starting: AsyncMutex::new(()),
             options,
             path,
@@ -208,9 +199,6 @@ impl Room {
         Wanted { name, folder }
     }
 }
-
-/// How a room comes by its kernels; the text is the notebook's key.
-pub(crate) type MakeKernels = Box<dyn FnOnce(&RoomOptions, String) -> Arc<dyn Kernels> + Send>;
 
 /// The folder for locks and kernels' files.
 fn folder(options: &RoomOptions) -> PathBuf {

@@ -1,13 +1,303 @@
-//! The assistant's tools over a room.
+//! The assistant's tools over a room: look, create, update, run, delete.
+//!
+//! They hold which revision of each cell the assistant has seen. What somebody else has changed
+//! since is not written over: the assistant is shown the cell as it is, and decides again.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use softland_agent::ToolSet;
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use softland_agent::{Tool, ToolContext, ToolDef, ToolOutput, ToolSet};
 
 use crate::room::Room;
+use crate::types::{By, Cell, CellType, Edit, Edited, Ran, Refused, State};
 
-/// The five tools of one conversation over a notebook; they hold which revisions it has seen.
+#[cfg(test)]
+mod tests;
+mod text;
+
+/// What starting a kernel may take beyond the time of a cell.
+const START: Duration = Duration::from_secs(200);
+
+/// Bytes of a cell's source, and of its outputs, where all cells are shown.
+const SOURCE: usize = 4 * 1024;
+const OUTPUTS: usize = 600;
+/// Those of one cell that is asked for, or has run.
+const WHOLE: usize = 24 * 1024;
+/// Bytes of all cells.
+const ALL: usize = 40 * 1024;
+
+/// The five tools of one assistant over a notebook.
 #[must_use]
-pub fn tools(_room: &Arc<Room>) -> ToolSet {
-    ToolSet::new()
+pub fn tools(room: &Arc<Room>) -> ToolSet {
+    let desk = Arc::new(Desk { room: Arc::clone(room), seen: Mutex::default() });
+    let mut set = ToolSet::new();
+    for kind in [Kind::Look, Kind::Create, Kind::Update, Kind::Run, Kind::Delete] {
+        // Five names, each once and short.
+        let _ = set.add(Arc::new(CellTool { kind, desk: Arc::clone(&desk) }));
+    }
+    set
+}
+
+/// What the tools share.
+struct Desk {
+    room: Arc<Room>,
+    /// Cells, and their revisions that the assistant has seen.
+    seen: Mutex<HashMap<String, u64>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Look,
+    Create,
+    Update,
+    Run,
+    Delete,
+}
+
+struct CellTool {
+    kind: Kind,
+    desk: Arc<Desk>,
+}
+
+/// The arguments of all five; which of them a tool has, its schema says.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    id: Option<String>,
+    from: Option<usize>,
+    index: Option<usize>,
+    #[serde(rename = "type")]
+    kind: Option<CellType>,
+    source: Option<String>,
+    restart_kernel: Option<bool>,
+}
+
+#[async_trait]
+impl Tool for CellTool {
+    fn def(&self) -> ToolDef {
+        let (name, description, input_schema) = match self.kind {
+            Kind::Look => (
+                "get_notebook_state",
+                "Shows the notebook: its cells in order, each with its id, type, source and \
+                 outputs, and how the kernel stands. Long sources and outputs are cut, which is \
+                 said; with `id`, one cell is shown at length.",
+                json!({
+                    "id": {"type": "string", "description": "Show only this cell, at length"},
+                    "from": {"type": "integer", "minimum": 0, "description": "Show cells from this place on, counted from 0"}
+                }),
+            ),
+            Kind::Create => (
+                "create_cell",
+                "Creates a cell and says its id. It is not run.",
+                json!({
+                    "type": {"type": "string", "enum": ["code", "markdown", "raw"], "description": "What the cell holds"},
+                    "source": {"type": "string", "description": "Its text"},
+                    "index": {"type": "integer", "minimum": 0, "description": "The place before whose cell it goes, counted from 0; at the end if left out"}
+                }),
+            ),
+            Kind::Update => (
+                "update_cell",
+                "Replaces the source of a cell. It is not run. Refused where somebody has changed \
+                 the cell since you saw it: the cell is then shown as it is.",
+                json!({
+                    "id": {"type": "string", "description": "The cell's id"},
+                    "source": {"type": "string", "description": "The whole new text"}
+                }),
+            ),
+            Kind::Run => (
+                "run_cell",
+                "Runs a code cell in the kernel and gives its outputs. A cell that takes long \
+                 goes on, which is said; get_notebook_state then shows how it stands. Where the \
+                 kernel has died, `restart_kernel` starts another, which knows nothing of what ran \
+                 before.",
+                json!({
+                    "id": {"type": "string", "description": "The cell's id"},
+                    "restart_kernel": {"type": "boolean", "description": "Start the kernel anew before; it forgets everything"}
+                }),
+            ),
+            Kind::Delete => (
+                "delete_cell",
+                "Deletes a cell. Refused where somebody has changed the cell since you saw it: \
+                 the cell is then shown as it is.",
+                json!({"id": {"type": "string", "description": "The cell's id"}}),
+            ),
+        };
+        let required: &[&str] = match self.kind {
+            Kind::Look => &[],
+            Kind::Create => &["type", "source"],
+            Kind::Update => &["id", "source"],
+            Kind::Run | Kind::Delete => &["id"],
+        };
+        ToolDef {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            input_schema: json!({
+                "type": "object",
+                "properties": input_schema,
+                "required": required,
+                "additionalProperties": false,
+            }),
+            reads: self.kind == Kind::Look,
+            repeatable: self.kind == Kind::Look,
+        }
+    }
+
+    async fn call(&self, input: Value, _cx: &ToolContext) -> ToolOutput {
+        let args: Args = match serde_json::from_value(input) {
+            Ok(args) => args,
+            Err(error) => return ToolOutput::error(format!("the arguments do not fit: {error}")),
+        };
+        let done = match self.kind {
+            Kind::Look => self.desk.look(&args),
+            Kind::Create => self.desk.create(args).await,
+            Kind::Update => self.desk.update(args).await,
+            Kind::Run => self.desk.run(&args).await,
+            Kind::Delete => self.desk.delete(args).await,
+        };
+        done.unwrap_or_else(|refused| ToolOutput::error(self.desk.refusal(&refused)))
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        let more =
+            if self.kind == Kind::Run { self.desk.room.cell_timeout() } else { Duration::ZERO };
+        Some(START + more)
+    }
+}
+
+impl Desk {
+    fn look(&self, args: &Args) -> Result<ToolOutput, Refused> {
+        let (state, _) = self.room.watch();
+        if let Some(id) = &args.id {
+            let (place, cell) = state.find(id).ok_or_else(|| Refused::no_such_cell(id))?;
+            self.saw(cell);
+            return Ok(ToolOutput::ok(text::cell(place, cell, WHOLE, WHOLE)));
+        }
+        Ok(ToolOutput::ok(self.overview(&state, args.from.unwrap_or(0))))
+    }
+
+    fn overview(&self, state: &State, from: usize) -> String {
+        let count = state.cells.len();
+        let kernel = text::kernel(&state.kernel);
+        let mut told = format!("{}: {count} cells; {kernel}", state.path);
+        for (place, cell) in state.cells.iter().enumerate().skip(from) {
+            let cell_text = text::cell(place, cell, SOURCE, OUTPUTS);
+            if told.len() + cell_text.len() > ALL {
+                let _ = write!(
+                    told,
+                    "\n\n[{} more cells left out; `from`: {place} shows them]",
+                    count - place
+                );
+                break;
+            }
+            self.saw(cell);
+            told.push_str("\n\n");
+            told.push_str(&cell_text);
+        }
+        told
+    }
+
+    async fn create(&self, args: Args) -> Result<ToolOutput, Refused> {
+        let kind = args.kind.unwrap_or(CellType::Code);
+        let source = args.source.unwrap_or_default();
+        let edit = Edit::CreateCell { index: args.index, kind, source };
+        let Edited { cell, index, .. } = self.room.edit(edit, By::Assistant).await?;
+        let id = cell.as_ref().map_or("", |cell| cell.id.as_str());
+        cell.iter().for_each(|cell| self.saw(cell));
+        Ok(ToolOutput::ok(format!("created cell `{id}` at place {index}; it has not run")))
+    }
+
+    async fn update(&self, args: Args) -> Result<ToolOutput, Refused> {
+        let id = args.id.unwrap_or_default();
+        let rev = self.seen(&id)?;
+        let source = args.source.unwrap_or_default();
+        let edit = Edit::UpdateCell { id: id.clone(), rev, source };
+        let edited = self.room.edit(edit, By::Assistant).await?;
+        edited.cell.iter().for_each(|cell| self.saw(cell));
+        Ok(ToolOutput::ok(format!("updated cell `{id}`; it has not run with its new source")))
+    }
+
+    async fn delete(&self, args: Args) -> Result<ToolOutput, Refused> {
+        let id = args.id.unwrap_or_default();
+        let rev = self.seen(&id)?;
+        let edited =
+            self.room.edit(Edit::DeleteCell { id: id.clone(), rev }, By::Assistant).await?;
+        Ok(ToolOutput::ok(format!("deleted cell `{id}`, which was at place {}", edited.index)))
+    }
+
+    async fn run(&self, args: &Args) -> Result<ToolOutput, Refused> {
+        let id = args.id.as_deref().unwrap_or_default();
+        let (state, _) = self.room.watch();
+        let (_, before) = state.find(id).ok_or_else(|| Refused::no_such_cell(id))?;
+        let seen = self.known(id);
+        if args.restart_kernel == Some(true) {
+            self.room.restart().await?;
+        }
+        let Ran { cell, ok, still_running, seconds } = self.room.run(id, By::Assistant).await?;
+        let mut told = if still_running {
+            format!(
+                "cell `{id}` goes on: it is still running after {seconds:.0} s. \
+                 get_notebook_state shows how it stands; its outputs until now:"
+            )
+        } else {
+            let count =
+                cell.execution_count.map_or(String::new(), |count| format!(" as [{count}]"));
+            let how = if ok { "without an error" } else { "and failed" };
+            format!("cell `{id}` ran{count} in {seconds:.1} s {how}; its outputs:")
+        };
+        told.push('\n');
+        told.push_str(&text::outputs(&cell.outputs, WHOLE));
+        if seen.is_some_and(|seen| before.rev > seen) {
+            told.push_str("\n\nSomebody had changed the cell since you saw it. What ran:\n");
+            told.push_str(&text::quoted(&before.source, SOURCE));
+        }
+        self.saw(before);
+        Ok(if ok || still_running { ToolOutput::ok(told) } else { ToolOutput::error(told) })
+    }
+
+    /// The assistant now knows the cell as it is.
+    fn saw(&self, cell: &Cell) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.insert(cell.id.clone(), cell.rev);
+    }
+
+    fn known(&self, id: &str) -> Option<u64> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(id).copied()
+    }
+
+    /// The revision that the assistant has seen.
+    ///
+    /// # Errors
+    /// It has seen none; nothing is written over what it does not know.
+    fn seen(&self, id: &str) -> Result<u64, Refused> {
+        let (state, _) = self.room.watch();
+        if state.find(id).is_none() {
+            return Err(Refused::no_such_cell(id));
+        }
+        self.known(id).ok_or_else(|| {
+            Refused::invalid(format!(
+                "you have not seen cell `{id}` yet; get_notebook_state shows it"
+            ))
+        })
+    }
+
+    /// A refusal in words; a conflict with the cell as it is, which the assistant has seen then.
+    fn refusal(&self, refused: &Refused) -> String {
+        let Some(cell) = &refused.cell else {
+            return format!("{}; nothing was changed", refused.message);
+        };
+        self.saw(cell);
+        let (state, _) = self.room.watch();
+        let place = state.find(&cell.id).map_or(0, |(place, _)| place);
+        format!(
+            "cell `{}` was changed by somebody else since you saw it; nothing was changed. As it \
+             is now:\n{}",
+            cell.id,
+            text::cell(place, cell, WHOLE, OUTPUTS)
+        )
+    }
 }

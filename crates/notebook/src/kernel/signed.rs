@@ -13,8 +13,6 @@ const VERSION: &str = "5.3";
 /// A message, as far as it is of interest.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Message {
-    /// Who it goes to or comes from, for sockets that have several peers.
-    pub(crate) peers: Vec<Vec<u8>>,
     pub(crate) header: Value,
     pub(crate) parent: Value,
     pub(crate) content: Value,
@@ -31,11 +29,7 @@ impl Message {
             "msg_type": kind,
             "version": VERSION,
         });
-        Self { peers: Vec::new(), header, parent: json!({}), content }
-    }
-
-    pub(crate) fn id(&self) -> &str {
-        text(&self.header, "msg_id")
+        Self { header, parent: json!({}), content }
     }
 
     pub(crate) fn kind(&self) -> &str {
@@ -71,9 +65,6 @@ impl Key {
         }
         let mut frames = ZmqMessage::from(hex(context.sign().as_ref()));
         frames.push_front(DELIMITER.into());
-        for peer in message.peers.iter().rev() {
-            frames.push_front(peer.clone().into());
-        }
         for part in parts {
             frames.push_back(part.into());
         }
@@ -84,17 +75,12 @@ impl Key {
     pub(crate) fn open(&self, frames: ZmqMessage) -> Option<Message> {
         let frames = frames.into_vec();
         let at = frames.iter().position(|frame| frame == DELIMITER)?;
-        let (peers, rest) = frames.split_at(at);
+        let rest = frames.get(at..)?;
         let [_, signature, header, parent, metadata, content, ..] = rest else { return None };
         let signed = [&header[..], parent, metadata, content].concat();
         hmac::verify(&self.0, &signed, &unhex(signature)?).ok()?;
         let json = |part: &[u8]| serde_json::from_slice::<Value>(part).ok();
-        Some(Message {
-            peers: peers.iter().map(|peer| peer.to_vec()).collect(),
-            header: json(header)?,
-            parent: json(parent)?,
-            content: json(content)?,
-        })
+        Some(Message { header: json(header)?, parent: json(parent)?, content: json(content)? })
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::cut;
 use serde_json::{Value, json};
-use softland_agent::tool::cut_middle;
 
 use super::run::Run;
 use super::shared::Shared;
@@ -61,9 +61,9 @@ fn bounded(outputs: Vec<Value>) -> Vec<Value> {
     let mut left = MAX_ALL;
     let mut kept: Vec<Value> = Vec::new();
     for mut output in outputs {
-        cut(&mut output, MAX_RICH);
+        shorten(&mut output, MAX_RICH);
         if let Some(Value::String(text)) = output.get_mut("text") {
-            *text = cut_middle(text, MAX_TEXT);
+            *text = cut::middle(text, MAX_TEXT);
         }
         let size = size(&output);
         if kept.len() == MAX_OUTPUTS || size > left {
@@ -143,7 +143,7 @@ impl Shared {
         self.clear_first(run);
         let Ok((_, cell)) = self.cell(&run.id) else { return };
         let index = cell.outputs.len();
-        cut(&mut output, MAX_RICH);
+        shorten(&mut output, MAX_RICH);
         let size = size(&output);
         let is_error = output["output_type"] == "error";
         if !is_error && (index >= MAX_OUTPUTS || run.given.rich + size > MAX_ALL) {
@@ -164,7 +164,7 @@ impl Shared {
             let Some(mut output) = cell.outputs.get(index).cloned() else { continue };
             output["data"] = data.clone();
             output["metadata"] = metadata.clone();
-            cut(&mut output, MAX_RICH);
+            shorten(&mut output, MAX_RICH);
             self.unsaved.insert(id.clone());
             self.tell(Some(by), What::CellOutput { id, index, output });
         }
@@ -229,14 +229,14 @@ fn is_note(output: &Value) -> bool {
 }
 
 /// Leaves out representations that are too long, and says so; shortens errors.
-fn cut(output: &mut Value, most: usize) {
+fn shorten(output: &mut Value, most: usize) {
     if let Some(Value::String(message)) = output.get_mut("evalue") {
-        *message = cut_middle(message, MAX_MESSAGE);
+        *message = cut::middle(message, MAX_MESSAGE);
     }
     if let Some(lines) = output.get_mut("traceback").and_then(Value::as_array_mut) {
         let all: Vec<&str> = lines.iter().filter_map(Value::as_str).collect();
         if all.iter().map(|line| line.len()).sum::<usize>() > MAX_TRACEBACK {
-            *lines = vec![cut_middle(&all.join("\n"), MAX_TRACEBACK).into()];
+            *lines = vec![cut::middle(&all.join("\n"), MAX_TRACEBACK).into()];
         }
     }
     let Some(data) = output.get_mut("data").and_then(Value::as_object_mut) else { return };
