@@ -1,0 +1,300 @@
+// Works in a notebook's page in Chromium; see docs/notebook.md.
+"use strict";
+const assert = require("node:assert/strict");
+const fs = require("node:fs");
+const path = require("node:path");
+const { chromium } = require("playwright-core");
+const { Notebook, stop } = require("./server.cjs");
+
+const [, , binary, browserPath, work, shots] = process.argv;
+const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+const TIME = 120000;
+const errors = [], asked = [];
+let checks = 0;
+
+function ok(what) { checks += 1; console.log("  ok  " + what); }
+
+async function shot(page, name) { if (shots) await page.screenshot({ path: path.join(shots, name + ".png") }); }
+
+// axe's own code comes in by the debugger, which no policy of a page keeps out.
+async function accessible(page, where) {
+  await page.evaluate(axe + "\n;undefined");
+  const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"], iframes: false }));
+  const bad = found.violations.filter((one) => ["serious", "critical"].includes(one.impact));
+  assert.deepEqual(bad.map((one) => [one.id, one.nodes.map((node) => node.html).slice(0, 3)]), [], where);
+  ok("axe finds nothing serious: " + where);
+}
+
+async function open(browser, url, options = {}) {
+  const page = await browser.newPage({ viewport: { width: 1280, height: 900 }, colorScheme: "light", ...options });
+  page.on("pageerror", (error) => errors.push(String(error)));
+  page.on("console", (said) => { if (said.type() === "error" && /Content Security|Uncaught/.test(said.text())) errors.push(said.text()); });
+  page.on("request", (request) => asked.push(request.url()));
+  await page.goto(url);
+  await page.waitForSelector("#link.on", { timeout: TIME });
+  return page;
+}
+
+const cell = (page, id) => page.locator(`.cell[data-id="${id}"]`);
+const wish = (page, what) => page.evaluate((what) => window.softland.link.wish(what), what);
+const calls = (page) => page.$$eval("[data-kind=tool]", (nodes) => nodes.map((node) => [node.querySelector(".tool").textContent, node.querySelectorAll(".result").length]));
+const ids = (page) => page.$$eval(".cell", (nodes) => nodes.map((node) => node.dataset.id));
+const ran = (page, id) => page.waitForFunction((id) => /ran in|failed after/.test(document.querySelector(`.cell[data-id="${id}"] .how`).textContent), id, { timeout: TIME });
+
+function written() {
+  return {
+    nbformat: 4, nbformat_minor: 5,
+    metadata: { kernelspec: { name: "python3", display_name: "Python 3", language: "python" }, mine: { unknown: [1, 2.50] } },
+    cells: [
+      { cell_type: "markdown", id: "intro", metadata: {}, source: ["# Rainfall of a week\n", "\n", "Seven days, measured in *millimetres* at one station. `rain` holds them."] },
+      { cell_type: "code", id: "first", metadata: { tags: ["kept"] }, execution_count: null, outputs: [], source: ["rain = [0, 3, 12, 7, 0, 1, 4]\n", "max(rain)"] },
+    ],
+  };
+}
+
+// A person and a second tab.
+async function by_hand(one, two) {
+  assert.equal(new URL(one.url()).hash, "", "the token leaves the address");
+  assert.deepEqual(await ids(one), ["intro", "first"]);
+  assert.equal(await cell(one, "intro").locator("h3").textContent(), "Rainfall of a week");
+  await cell(one, "first").locator("textarea").click();
+  await one.keyboard.press("Control+End");
+  await one.keyboard.type("\nprint('wettest:', max(rain), 'mm')");
+  await one.keyboard.press("Control+Enter");
+  await ran(one, "first");
+  for (const page of [one, two]) {
+    await page.waitForFunction(() => document.querySelector('.cell[data-id="first"] .outs').textContent.includes("wettest: 12 mm"), null, { timeout: TIME });
+    assert.match(await cell(page, "first").locator("textarea").inputValue(), /wettest/);
+    assert.match(await page.textContent("#kernel"), /python3: idle/);
+  }
+  ok("a cell that is typed and run in one tab shows in both, once");
+}
+
+async function asks(one, two, notebook) {
+  await one.fill("#question", "What is the mean of those values?");
+  await one.keyboard.press("Control+Enter");
+  await two.waitForSelector("#stop:not([hidden])", { timeout: TIME });
+  for (const page of [one, two]) await page.waitForSelector(".end.answered", { timeout: TIME });
+  const wanted = ["get_notebook_state", "create_cell", "run_cell", "update_cell", "run_cell"].map((name) => [name, 1]);
+  for (const page of [one, two]) {
+    assert.deepEqual(await calls(page), wanted, "each call once, each with one result");
+    assert.match(await page.locator("[data-kind=text]").last().textContent(), /gives mean: 3\.875/);
+    assert.equal((await ids(page)).length, 3);
+    assert.deepEqual(await page.$$eval("[data-kind=turn]", (nodes) => nodes.map((node) => node.textContent)), [2, 3, 4, 5, 6].map((n) => `continuing (turn ${n} of 10)`));
+  }
+  ok("get_notebook_state, create_cell, run_cell, update_cell, run_cell, answer: in a real kernel, once in both tabs");
+  const made = (await ids(one))[2];
+  assert.match(await cell(one, made).locator(".outs").textContent(), /mean: 3\.875/);
+  const file = notebook.read();
+  assert.deepEqual(file.metadata.mine, { unknown: [1, 2.5] });
+  assert.match(fs.readFileSync(notebook.file, "utf8"), /2\.50?/);
+  assert.deepEqual(file.cells[1].metadata, { tags: ["kept"] });
+  assert.match([].concat(file.cells[2].source).join(""), /sum\(values\)/);
+  ok("the file has the assistant's cell, and keeps what nobody touched");
+  await one.evaluate(() => window.softland.link.lose());
+  await one.waitForSelector("#link.off", { timeout: TIME });
+  await one.waitForSelector("#link.on", { timeout: TIME });
+  assert.deepEqual(await calls(one), wanted);
+  await one.reload();
+  await one.waitForSelector(".end.answered", { timeout: TIME });
+  assert.deepEqual(await calls(one), wanted);
+  ok("a lost connection and a reload show the same conversation");
+}
+
+async function conflict(one, two) {
+  const mine = (page, text) => page.evaluate((text) => { window.softland.cells.all.get("first").edit.value = text; }, text);
+  for (const [button, text, left] of [["Keep mine", "mine = 1", "mine = 1"], ["Take theirs", "mine = 2", "theirs = 2"]]) {
+    const rev = await two.evaluate(() => window.softland.cells.all.get("first").base.rev);
+    await mine(one, text);
+    await wish(two, { do: "update_cell", id: "first", rev, source: "theirs = 2" });
+    await cell(one, "first").getByText("theirs = 2").waitFor({ timeout: TIME });
+    await cell(one, "first").getByRole("button", { name: button }).click();
+    for (const page of [one, two]) await page.waitForFunction((left) => { const view = window.softland.cells.all.get("first"); return view.edit.value === left && view.base.source === left; }, left, { timeout: TIME });
+    assert.equal(await cell(one, "first").locator(".clash").isVisible(), false);
+  }
+  await assert.rejects(wish(two, { do: "update_cell", id: "first", rev: 0, source: "lost" }), /changed since/);
+  ok("a conflict shows both versions, and either may be kept");
+}
+
+const HOSTILE = `
+from IPython.display import HTML, SVG, Javascript, display
+print("<script>window.hacked = 1</script>\\x1b[31mred\\x1b[0m\\x07 \\u202eevil\\u202c \\ufffd שלום")
+display(HTML("<b onclick='x()'>clicked</b><script>parent.hacked = 2</script>"))
+display(HTML("<h4>Table</h4><img src='http://127.0.0.1:9/x.png'><table><tr><td>1</td><td>2</td></tr></table>"))
+display(SVG("<svg xmlns='http://www.w3.org/2000/svg' width='60' height='40'><circle r='18' cx='30' cy='20' fill='teal'/></svg>"))
+display(Javascript("window.hacked = 3"))
+print("x" * (5 << 20))
+`;
+
+async function hostile(one, two) {
+  const made = (await wish(one, { do: "create_cell", index: null, type: "code", source: HOSTILE })).cell.id;
+  await cell(one, made).getByRole("button", { name: "Run this cell" }).click();
+  await ran(one, made);
+  await cell(one, made).locator("iframe").nth(1).waitFor({ timeout: TIME });
+  const text = await cell(one, made).locator(".outs pre").first().textContent();
+  assert.ok(text.startsWith("<script>window.hacked = 1</script>red␇ ⟦U+202E⟧evil⟦U+202C⟧ \uFFFD שלום"), text.slice(0, 120));
+  assert.deepEqual(await cell(one, made).locator("iframe").evaluateAll((frames) => frames.map((frame) => frame.getAttribute("sandbox"))), ["", ""]);
+  assert.equal(await cell(one, made).locator(".remark", { hasText: "needs scripts, which are not run here" }).count(), 2);
+  assert.ok((await cell(one, made).locator(".outs").textContent()).length < 100000, "long output is cut");
+  for (const page of [one, two]) {
+    assert.equal(await page.evaluate(() => window.hacked), undefined);
+    assert.equal(await page.$$eval("main script, main object, main embed", (nodes) => nodes.length), 0);
+  }
+  ok("hostile output is text or a frame that runs nothing; scripted output falls back and says so");
+  await one.evaluate(() => window.softland.cells.all.get(window.softland.cells.order.at(-1)).node.scrollIntoView());
+  await shot(one, "outputs");
+  await wish(one, { do: "delete_cell", id: made, rev: await one.evaluate((id) => window.softland.cells.all.get(id).base.rev, made) });
+}
+
+async function killed_kernel(one, two) {
+  const made = (await wish(one, { do: "create_cell", index: null, type: "code", source: "import os\nprint('pid', os.getpid())" })).cell.id;
+  await wish(one, { do: "run_cell", id: made });
+  await one.waitForFunction((id) => /pid \d+/.test(document.querySelector(`.cell[data-id="${id}"] .outs`).textContent), made, { timeout: TIME });
+  const pid = /pid (\d+)/.exec(await cell(one, made).locator(".outs").textContent())[1];
+  process.kill(Number(pid), "SIGKILL");
+  for (const page of [one, two]) {
+    await page.waitForSelector("#kernel.dead", { timeout: TIME });
+    assert.match(await page.textContent("#trouble"), /kernel is dead/);
+  }
+  await one.getByRole("button", { name: "Restart kernel" }).click();
+  for (const page of [one, two]) await page.waitForSelector("#kernel.idle", { timeout: TIME });
+  await wish(one, { do: "run_cell", id: made });
+  await one.waitForFunction(([id, pid]) => { const found = /pid (\d+)/.exec(document.querySelector(`.cell[data-id="${id}"] .outs`).textContent); return found && found[1] !== pid; }, [made, pid], { timeout: TIME });
+  ok("a kernel that is killed is said to be dead, and another one is started on request");
+  const slow = (await wish(one, { do: "create_cell", index: null, type: "code", source: "import time\ntime.sleep(3600)" })).cell.id;
+  wish(one, { do: "run_cell", id: slow }).catch(() => {});
+  await one.waitForSelector("#kernel.busy", { timeout: TIME });
+  await one.getByRole("button", { name: "Interrupt" }).click();
+  await ran(one, slow);
+  assert.match(await cell(one, slow).locator(".outs").textContent(), /KeyboardInterrupt/);
+  ok("a cell is interrupted");
+  for (const id of [made, slow]) await wish(one, { do: "delete_cell", id, rev: await one.evaluate((id) => window.softland.cells.all.get(id).base.rev, id) });
+}
+
+// Another softland on the same file: the conversation is there, and this one lands.
+async function lands(browser, notebook) {
+  const page = await open(browser, notebook.url);
+  assert.equal((await calls(page)).length, 5, "the conversation is there after a restart");
+  assert.match(await page.textContent("[data-kind=question]"), /mean of those values/);
+  assert.equal(await page.$$eval(".how.busy", (nodes) => nodes.length), 0);
+  ok("the conversation survives a restart, with its tool calls");
+  await page.fill("#question", "And once more, please.");
+  await page.getByRole("button", { name: "Ask" }).click();
+  await page.waitForSelector(".end.landed", { timeout: TIME });
+  assert.match(await page.textContent(".end.landed .limit"), /tool_calls_limit = 3 tool calls/);
+  const last = page.locator(".run").last();
+  assert.match(await last.locator("[data-kind=text]").last().textContent(), /I have written cell/);
+  assert.equal(await last.locator("[data-kind=tool]").count(), 3);
+  ok("at its limit the run lands: the limit, its value and what was found are shown");
+  return page;
+}
+
+async function stopped(browser, notebook) {
+  const page = await open(browser, notebook.url);
+  const before = await page.locator(".end").count();
+  for (const n of [1, 2]) {
+    await page.fill("#question", "Go on for ever.");
+    await page.getByRole("button", { name: "Ask" }).click();
+    await page.waitForFunction((n) => document.querySelectorAll(".run").length === n && document.querySelector(".run:last-child .result"), before + n, { timeout: TIME });
+    if (n === 1) {
+      await page.fill("#question", "Mind the units.");
+      await page.getByRole("button", { name: "Add to this run" }).click();
+      await page.getByText("said meanwhile").waitFor({ timeout: TIME });
+    }
+    await page.getByRole("button", { name: "Stop" }).click();
+    await page.waitForFunction((n) => document.querySelectorAll(".end.cancelled").length === n, n, { timeout: TIME });
+    const open = await page.$$eval(".run:last-child .how", (nodes) => nodes.map((node) => node.textContent).filter((text) => /^(calling|called|running)/.test(text)));
+    assert.deepEqual(open, [], "no call is left open");
+  }
+  ok("a run is stopped, what is said meanwhile joins it, and a later question works");
+  await page.close();
+}
+
+// Many edits, and softland is killed among them: what was acknowledged is there.
+async function killed(browser, notebook) {
+  const page = await open(browser, notebook.url);
+  const acknowledged = new Set();
+  await page.exposeFunction("acknowledged", (n) => { acknowledged.add(n); if (acknowledged.size === 40) notebook.child.kill("SIGKILL"); });
+  await page.evaluate(async () => {
+    for (let n = 0; n < 400; n += 1) {
+      try { await window.softland.link.wish({ do: "create_cell", index: n % 3, type: "code", source: "kept = " + n }); } catch { return; }
+      await window.acknowledged(n);
+    }
+  });
+  await notebook.ended;
+  const sources = new Set(notebook.read().cells.map((cell) => [].concat(cell.source).join("")));
+  for (const n of acknowledged) assert.ok(sources.has("kept = " + n), "change " + n);
+  assert.ok(acknowledged.size >= 40);
+  await page.close();
+  ok("kill -9 among edits leaves a valid file with all of " + acknowledged.size + " acknowledged changes");
+}
+
+async function looks(browser, url) {
+  for (const [name, options] of [
+    ["light", { colorScheme: "light" }],
+    ["dark", { colorScheme: "dark" }],
+    ["narrow", { colorScheme: "light", viewport: { width: 390, height: 844 } }],
+  ]) {
+    const page = await open(browser, url, { viewport: { width: 1280, height: 860 }, reducedMotion: "reduce", ...options });
+    await page.waitForSelector(".end", { state: "attached", timeout: TIME });
+    await shot(page, "notebook-" + name);
+    await accessible(page, "the notebook, " + name);
+    if (name === "narrow") {
+      await page.getByRole("button", { name: /^Assistant/ }).click();
+      await page.waitForSelector("#log", { timeout: TIME });
+      await page.evaluate(() => { const log = document.getElementById("log"); log.scrollTop = log.scrollHeight; });
+      await shot(page, "assistant-narrow");
+      await accessible(page, "the assistant, narrow");
+    }
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    assert.ok(wide <= 0, name + ": nothing is wider than the page");
+    await page.close();
+  }
+  ok("light, dark and 390 px wide");
+}
+
+async function main() {
+  const notebook = new Notebook(binary, work, "rainfall");
+  fs.writeFileSync(notebook.file, JSON.stringify(written(), null, 1).replace("2.5", "2.50") + "\n");
+  const browser = await chromium.launch({ executablePath: browserPath, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+  try {
+    await notebook.start(["--model", "sim/notebook", "--turns-limit", "10"]);
+    const ours = [notebook.origin];
+    const one = await open(browser, notebook.url), two = await open(browser, notebook.url);
+    assert.equal(await notebook.upgrade({ origin: "https://evil.example" }), 403);
+    assert.equal(await notebook.upgrade({ host: "evil.example" }), 403);
+    assert.equal(await notebook.upgrade({ origin: notebook.origin }), 101);
+    ok("a foreign Origin and a foreign Host are refused");
+    await by_hand(one, two);
+    await asks(one, two, notebook);
+    await accessible(one, "a conversation, light");
+    await looks(browser, notebook.url);
+    await conflict(one, two);
+    await hostile(one, two);
+    await killed_kernel(one, two);
+    await one.close();
+    await two.close();
+    assert.equal(await notebook.stop(), 0, "SIGTERM is a clean end");
+    ok("SIGTERM ends it cleanly");
+    await notebook.start(["--model", "sim/notebook", "--tool-calls-limit", "3"]);
+    ours.push(notebook.origin);
+    const page = await lands(browser, notebook);
+    await shot(page, "landed");
+    await accessible(page, "a landing");
+    await page.close();
+    await notebook.stop("SIGINT");
+    await notebook.start(["--model", "sim/notebook:always"]);
+    ours.push(notebook.origin);
+    await stopped(browser, notebook);
+    await killed(browser, notebook);
+    assert.deepEqual(errors, []);
+    const foreign = asked.filter((url) => /^(https?|wss?):/.test(url) && !ours.some((origin) => url.startsWith(origin + "/")));
+    assert.deepEqual(foreign, [], "nothing else is asked");
+    ok("no script failed, and nobody else was asked");
+  } finally {
+    await browser.close();
+  }
+  console.log("notebook: " + checks + " checks ok");
+}
+
+main().catch((error) => { console.error(error, errors); process.exitCode = 1; }).finally(stop);
