@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use crate::document::MAX_FILE;
 use crate::types::OpenError;
 
+#[cfg(test)]
+mod tests;
+
 /// A notebook's file, locked against every other softland of this user.
 #[derive(Debug)]
 pub(crate) struct Disk {

@@ -11,6 +11,8 @@ use crate::types::CellType;
 mod check;
 mod scan;
 mod style;
+#[cfg(test)]
+mod tests;
 use scan::{Index, Slot};
 use style::Style;
 

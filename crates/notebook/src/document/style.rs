@@ -20,6 +20,11 @@ impl Default for Style {
 }
 
 impl Style {
+    #[cfg(test)]
+    pub(super) fn indented(unit: &str) -> Self {
+        Self { unit: Some(unit.to_owned()), ..Self::default() }
+    }
+
     /// The layout of an object's text, seen at its first member.
     pub(super) fn of(text: &str) -> Self {
         let Some((_, inner)) = text.split_once('{') else { return Self::default() };

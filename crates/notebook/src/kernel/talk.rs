@@ -26,6 +26,9 @@ const DREGS: Duration = Duration::from_secs(10);
 /// How long a kernel may take to end once it is asked to.
 const PARTING: Duration = Duration::from_secs(1);
 
+/// How long it must be silent once a kernel has ended, until nothing more is expected.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+
 /// How many messages may wait.
 const WAITING: usize = 4096;
 
@@ -140,16 +143,7 @@ impl Talk {
                     }
                 }
                 how = program.ended() => {
-                    while let Ok((heard, message)) = self.heard.try_recv() {
-                        if let Some(run) = &mut current {
-                            run.hear(heard, &message, &tell).await;
-                        }
-                    }
-                    if let Some(run) = &current && let Some((ok, count)) = run.reply {
-                        let _ = tell.send(Event::Ended(run.run, ok, count)).await;
-                    }
-                    let _ = tell.send(Event::Dead(how)).await;
-                    return;
+                    return self.lose(current, how, &tell).await;
                 }
                 () = tokio::time::sleep_until(until.unwrap_or_else(Instant::now)),
                     if until.is_some() =>
@@ -184,6 +178,28 @@ impl Talk {
         // Where it cannot be asked, it has ended, which is told.
         let _ = self.shell.send(self.key.seal(&asked)).await;
         Some(Current { run, id, reply: None, idle: false, until: None })
+    }
+
+    /// The kernel has ended: what it still said is heard, then its end is told.
+    async fn lose(
+        &mut self,
+        mut current: Option<Current>,
+        how: String,
+        tell: &mpsc::Sender<Event>,
+    ) {
+        while let Ok(Some((heard, message))) =
+            tokio::time::timeout(LAST_WORDS, self.heard.recv()).await
+        {
+            if let Some(run) = &mut current {
+                run.hear(heard, &message, tell).await;
+            }
+        }
+        if let Some(run) = &current
+            && let Some((ok, count)) = run.reply
+        {
+            let _ = tell.send(Event::Ended(run.run, ok, count)).await;
+        }
+        let _ = tell.send(Event::Dead(how)).await;
     }
 
     /// Asks the kernel to end, and ends it.

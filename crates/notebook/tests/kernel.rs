@@ -1,0 +1,361 @@
+//! Cells, run by a real process that speaks Jupyter's protocol: the tests' own tiny kernel, under
+//! the real supervisor. Both are this program again, told apart by a variable.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use softland_agent::tools::{Programs, supervise};
+use softland_agent::{ToolCall, ToolSet};
+use softland_notebook::{
+    By, Cell, CellType, Change, Edit, KernelStatus, Ran, RefusedCode, Room, RoomOptions, tools,
+};
+use tempfile::TempDir;
+
+#[path = "kernels/tiny.rs"]
+mod tiny;
+
+/// Set where this program is a supervisor or a kernel.
+const ACTS: &str = "NOTEBOOK_TEST_ACTS";
+const LONG: Duration = Duration::from_secs(120);
+
+#[test]
+fn acts_as_supervisor() {
+    if std::env::var_os(ACTS).is_some() {
+        std::process::exit(i32::from(supervise(std::io::stdin())));
+    }
+}
+
+#[tokio::test]
+async fn acts_as_kernel() {
+    if std::env::var_os(ACTS).is_some() {
+        tiny::run(&std::env::args().next_back().unwrap()).await;
+    }
+}
+
+/// A folder with a notebook, and its kernel's kernelspec.
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let spec = folder.path().join("jupyter/kernels/tiny");
+        std::fs::create_dir_all(&spec).unwrap();
+        let this = std::env::current_exe().unwrap();
+        let argv = json!([this, "acts_as_kernel", "--nocapture", "{connection_file}"]);
+        let kernel = json!({ "argv": argv, "display_name": "Tiny", "language": "tiny" });
+        std::fs::write(spec.join("kernel.json"), kernel.to_string()).unwrap();
+        Self { folder }
+    }
+
+    fn options(&self) -> RoomOptions {
+        let path = self.folder.path().join("jupyter").into_os_string();
+        let variables = [("JUPYTER_PATH", path), (ACTS, OsString::from("1"))];
+        let variables = variables.map(|(name, value)| (OsString::from(name), value));
+        let this = std::env::current_exe().unwrap();
+        let programs = Programs::new(this, "acts_as_supervisor", variables, &[]);
+        let mut options = RoomOptions::new(self.folder.path().join("state"), Some(programs));
+        options.kernel = Some("tiny".to_owned());
+        options.cell_timeout = LONG;
+        options
+    }
+
+    async fn room(&self) -> Arc<Room> {
+        self.room_with(self.options()).await
+    }
+
+    async fn room_with(&self, options: RoomOptions) -> Arc<Room> {
+        Room::open(&self.file(), options).await.unwrap()
+    }
+
+    fn file(&self) -> std::path::PathBuf {
+        self.folder.path().join("a.ipynb")
+    }
+
+    fn saved(&self) -> Value {
+        serde_json::from_slice(&std::fs::read(self.file()).unwrap()).unwrap()
+    }
+}
+
+async fn create(room: &Arc<Room>, source: &str) -> String {
+    let edit = Edit::CreateCell { index: None, kind: CellType::Code, source: source.to_owned() };
+    room.edit(edit, By::Human).await.unwrap().cell.unwrap().id
+}
+
+async fn run(room: &Arc<Room>, source: &str) -> Ran {
+    let id = create(room, source).await;
+    room.run(&id, By::Human).await.unwrap()
+}
+
+fn texts(cell: &Cell) -> Vec<String> {
+    let text = |output: &Value| match output["output_type"].as_str().unwrap() {
+        "stream" => {
+            format!("{}:{}", output["name"].as_str().unwrap(), output["text"].as_str().unwrap())
+        }
+        "error" => output["ename"].as_str().unwrap().to_owned(),
+        _ => output["data"]["text/plain"].as_str().unwrap_or("?").to_owned(),
+    };
+    cell.outputs.iter().map(text).collect()
+}
+
+/// Starts a cell, and waits until it has given something.
+async fn begin(room: &Arc<Room>, id: &str) -> tokio::task::JoinHandle<Ran> {
+    let (_, mut changes) = room.watch();
+    let (other, name) = (Arc::clone(room), id.to_owned());
+    let running = tokio::spawn(async move { other.run(&name, By::Human).await.unwrap() });
+    loop {
+        let change = serde_json::to_value(&*changes.recv().await.unwrap()).unwrap();
+        if change["change"] == "cell_output" && change["id"] == id {
+            return running;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_cell_gives_what_its_kernel_tells_and_it_is_saved() {
+    let place = Place::new();
+    let room = place.room().await;
+    let ran = run(&room, "print a\nprint b\nwarn c\nprint d\nforged\nshow e\nresult f").await;
+    assert_eq!(texts(&ran.cell), ["stdout:a\nb\n", "stderr:c\n", "stdout:d\n", "e", "f"]);
+    assert!(ran.ok && !ran.still_running && !ran.cell.running);
+    assert_eq!(ran.cell.execution_count, Some(1));
+    let saved = &place.saved()["cells"][0];
+    assert_eq!(saved["execution_count"], 1);
+    assert_eq!(saved["outputs"][0]["text"], json!(["a\n", "b\n"]));
+    assert_eq!(saved["outputs"][4]["execution_count"], 1);
+    assert!(saved["outputs"][3].get("transient").is_none(), "not of the file's format");
+    let failed = run(&room, "print x\nfail Ouch\nprint never").await;
+    assert!(!failed.ok);
+    assert_eq!(texts(&failed.cell), ["stdout:x\n", "Ouch"]);
+    assert_eq!(failed.cell.execution_count, Some(2));
+}
+
+#[tokio::test]
+async fn outputs_are_cleared_replaced_and_overwritten_as_asked() {
+    let place = Place::new();
+    let room = place.room().await;
+    let ran = run(&room, "print a\nclear\nprint b\nclear wait\nshow c").await;
+    assert_eq!(texts(&ran.cell), ["c"]);
+    let ran = run(&room, "print a\nclear wait").await;
+    assert_eq!(texts(&ran.cell), ["stdout:a\n"], "nothing came that would have taken its place");
+    let shown = run(&room, "show first").await;
+    run(&room, "again second").await;
+    let (state, _) = room.watch();
+    assert_eq!(texts(state.find(&shown.cell.id).unwrap().1), ["second"]);
+    let bar = run(&room, "raw \"begin\\n 1 %\"\nraw \"\\r50 %\"\nraw \"\\r99 %\\r\\n\"").await;
+    assert_eq!(texts(&bar.cell), ["stdout:begin\n99 %\r\n"]);
+    room.close().await;
+    assert_eq!(place.saved()["cells"][2]["outputs"][0]["data"]["text/plain"], json!(["second"]));
+}
+
+#[tokio::test]
+async fn outputs_are_bounded_and_say_what_was_cut() {
+    let place = Place::new();
+    let room = place.room().await;
+    let ran = run(&room, "flood 200000\nflood 200000\nprint end\nfail Ouch").await;
+    let [text, error, note] = &texts(&ran.cell)[..] else { panic!("{:?}", ran.cell.outputs.len()) };
+    assert!(text.len() <= 513 * 1024 && error == "Ouch", "{}", text.len());
+    assert_eq!(
+        note,
+        "stderr:[softland: 275716 bytes of text were left out: more than a cell keeps]\n"
+    );
+    let many = "show x\n".repeat(600);
+    let ran = run(&room, &many).await;
+    assert_eq!(ran.cell.outputs.len(), 501);
+    assert!(texts(&ran.cell)[500].contains("100 outputs were left out"));
+    let ran = run(&room, "picture 5000000").await;
+    let text = &texts(&ran.cell)[0];
+    assert!(
+        text.starts_with("a picture\n[softland: image/png of 5000000 bytes left out"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_cell_that_takes_long_goes_on_and_says_so() {
+    let place = Place::new();
+    let mut options = place.options();
+    options.cell_timeout = Duration::from_millis(300);
+    let room = place.room_with(options).await;
+    let id = create(&room, "print in\nhang").await;
+    let ran = room.run(&id, By::Human).await.unwrap();
+    assert!(ran.still_running && ran.cell.running && !ran.ok);
+    let again = room.run(&id, By::Human).await.unwrap_err();
+    assert_eq!(again.code, RefusedCode::Invalid);
+    let gone =
+        room.edit(Edit::DeleteCell { id: id.clone(), rev: 99 }, By::Human).await.unwrap_err();
+    assert!(gone.message.contains("is running"), "{gone}");
+    // Another waits behind it, and both are broken off.
+    let second = create(&room, "print never").await;
+    assert!(room.run(&second, By::Human).await.unwrap().still_running);
+    let (_, mut changes) = room.watch();
+    room.interrupt().await;
+    let mut ended = 0;
+    while ended < 2 {
+        let change = serde_json::to_value(&*changes.recv().await.unwrap()).unwrap();
+        ended += usize::from(change["change"] == "cell_ran");
+    }
+    let (state, _) = room.watch();
+    assert_eq!(texts(state.find(&id).unwrap().1), ["stdout:in\n", "KeyboardInterrupt"]);
+    assert_eq!(texts(state.find(&second).unwrap().1), ["Interrupted"]);
+    assert!(state.cells.iter().all(|cell| !cell.running));
+}
+
+#[tokio::test]
+async fn a_kernel_that_dies_is_said_and_restarted_on_request() {
+    let place = Place::new();
+    let room = place.room().await;
+    let first = create(&room, "print in\nhang").await;
+    let running = begin(&room, &first).await;
+    let behind = {
+        let (room, id) = (Arc::clone(&room), create(&room, "print x").await);
+        tokio::spawn(async move { room.run(&id, By::Human).await.unwrap() })
+    };
+    while !room.watch().0.cells[1].running {
+        tokio::task::yield_now().await;
+    }
+    room.restart().await.unwrap();
+    let ran = running.await.unwrap();
+    assert_eq!(texts(&ran.cell), ["stdout:in\n", "Interrupted"]);
+    assert!(!behind.await.unwrap().ok);
+    let ran = run(&room, "print x\ndie 7").await;
+    assert_eq!(texts(&ran.cell).last().unwrap(), "KernelDied");
+    let kernel = room.watch().0.kernel;
+    assert_eq!(kernel.state, KernelStatus::Dead);
+    assert_eq!(kernel.why.as_deref(), Some("it ended with exit code 7"));
+    let id = create(&room, "print y").await;
+    let refused = room.run(&id, By::Human).await.unwrap_err();
+    assert!(refused.code == RefusedCode::Kernel && refused.message.contains("exit code 7"));
+    room.restart().await.unwrap();
+    assert!(room.run(&id, By::Human).await.unwrap().ok);
+    assert_eq!(
+        place.saved()["cells"][2]["outputs"].as_array().unwrap().last().unwrap()["ename"],
+        "KernelDied"
+    );
+}
+
+#[tokio::test]
+async fn who_hears_all_changes_has_what_who_looks_has() {
+    let place = Place::new();
+    let room = place.room().await;
+    let (begin, mut changes) = room.watch();
+    let ran = run(&room, "print a\nshow b\nclear\nprint c\nfail d").await;
+    let id = ran.cell.id.clone();
+    let edit = Edit::UpdateCell { id: id.clone(), rev: ran.cell.rev, source: "print z".to_owned() };
+    room.edit(edit, By::Assistant).await.unwrap();
+    room.run(&id, By::Assistant).await.unwrap();
+    room.edit(Edit::ClearOutputs { id }, By::Human).await.unwrap();
+    let (end, _) = room.watch();
+    let mut rev = begin.rev;
+    let mut ids = Vec::new();
+    while rev < end.rev {
+        let change: Arc<Change> = changes.recv().await.unwrap();
+        rev += 1;
+        assert_eq!(change.rev, rev, "one more each, none twice");
+        ids.push(serde_json::to_value(&*change).unwrap()["change"].as_str().unwrap().to_owned());
+    }
+    let kinds: Vec<&str> =
+        ids.iter().map(String::as_str).filter(|kind| *kind != "kernel").collect();
+    assert_eq!(kinds.first(), Some(&"cell_created"));
+    assert_eq!(kinds.last(), Some(&"cell_cleared"));
+    assert_eq!(kinds.iter().filter(|kind| **kind == "cell_ran").count(), 2);
+    assert!(changes.try_recv().is_err());
+}
+
+async fn call(tools: &ToolSet, name: &str, input: Value) -> (bool, String) {
+    let call = ToolCall { id: "1".to_owned(), name: name.to_owned(), input_raw: input.to_string() };
+    let output = tools.run(&call, &Default::default()).await;
+    (!output.is_error, output.content)
+}
+
+#[tokio::test]
+async fn the_assistant_works_with_its_tools_and_hears_of_conflicts() {
+    let place = Place::new();
+    let room = place.room().await;
+    let tools = tools(&room);
+    let (ok, said) =
+        call(&tools, "create_cell", json!({ "type": "code", "source": "fail Ouch" })).await;
+    assert!(ok, "{said}");
+    let id = room.watch().0.cells[0].id.clone();
+    assert!(said.contains(&id));
+    let (ok, said) = call(&tools, "run_cell", json!({ "id": id })).await;
+    assert!(
+        !ok && said.contains("and failed") && said.contains("here\nthere\nOuch: why"),
+        "{said}"
+    );
+    let (ok, _) = call(&tools, "update_cell", json!({ "id": id, "source": "print 42" })).await;
+    assert!(ok);
+    let (ok, said) = call(&tools, "run_cell", json!({ "id": id })).await;
+    assert!(ok && said.contains("without an error; its outputs:\n42"), "{said}");
+    // Somebody else changes the cell: the assistant's change is not made, and it is shown why.
+    let rev = room.watch().0.cells[0].rev;
+    let source = "print mine".to_owned();
+    room.edit(Edit::UpdateCell { id: id.clone(), rev, source }, By::Human).await.unwrap();
+    let (before, mut changes) = room.watch();
+    for (name, input) in [
+        ("update_cell", json!({ "id": id, "source": "print theirs" })),
+        ("update_cell", json!({ "id": "nowhere", "source": "" })),
+        ("delete_cell", json!({ "id": "nowhere" })),
+        ("create_cell", json!({ "type": "code", "source": "", "index": 9 })),
+        ("run_cell", json!({ "id": "nowhere" })),
+    ] {
+        let (ok, said) = call(&tools, name, input).await;
+        assert!(!ok, "{said}");
+        assert!(!said.contains("changed by somebody") || said.contains("| print mine"), "{said}");
+    }
+    assert!(changes.try_recv().is_err(), "what failed is told to nobody");
+    assert_eq!(room.watch().0, before);
+    let (ok, said) = call(&tools, "update_cell", json!({ "id": id, "source": "print both" })).await;
+    assert!(ok, "it has seen the cell now: {said}");
+    assert_eq!(serde_json::to_value(&*changes.try_recv().unwrap()).unwrap()["by"], "assistant");
+    assert!(changes.try_recv().is_err(), "once");
+    let (_, said) = call(&tools, "get_notebook_state", json!({})).await;
+    assert!(
+        said.contains("| print both") && said.contains("ran as [2]") && said.contains("42"),
+        "{said}"
+    );
+    let (ok, said) = call(&tools, "delete_cell", json!({ "id": id })).await;
+    assert!(ok && room.watch().0.cells.is_empty(), "{said}");
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_a_kernel_when_the_room_closes() {
+    let place = Place::new();
+    let room = place.room().await;
+    run(&room, "print x").await;
+    let kernels = place.folder.path().join("state/notebooks");
+    let files = |folder: &Path| {
+        let names = std::fs::read_dir(folder).unwrap().flatten();
+        names.filter(|file| file.path().extension().is_some_and(|kind| kind == "json")).count()
+    };
+    assert_eq!(files(&kernels), 1);
+    room.close().await;
+    assert_eq!(room.watch().0.kernel.state, KernelStatus::Stopped);
+    let begun = std::time::Instant::now();
+    while files(&kernels) > 0 {
+        assert!(begun.elapsed() < LONG, "the kernel is still there");
+        tokio::task::yield_now().await;
+    }
+    let refused = room.run("x", By::Human).await.unwrap_err();
+    assert_eq!(refused.code, RefusedCode::Closed);
+}
+
+#[tokio::test]
+async fn a_kernel_that_is_not_there_is_named() {
+    let place = Place::new();
+    let mut options = place.options();
+    options.kernel = Some("nowhere".to_owned());
+    let room = place.room_with(options).await;
+    let id = create(&room, "print x").await;
+    let refused = room.run(&id, By::Human).await.unwrap_err();
+    assert!(refused.message.contains("there are: python3, tiny"), "{refused}");
+    let (state, _) = room.watch();
+    assert_eq!(state.kernel.state, KernelStatus::Dead);
+    assert!(!state.cells[0].running && state.cells[0].outputs.is_empty());
+}
