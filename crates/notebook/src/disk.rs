@@ -136,12 +136,12 @@ impl Disk {
 /// Where a file will be that is not there yet, behind a link that leads nowhere too.
 fn place_of_new(path: &Path) -> io::Result<PathBuf> {
     let path = match fs::read_link(path) {
-        Ok(target) => path.parent().unwrap_or(Path::new("")).join(target),
+        Ok(target) => path.parent().unwrap_or_else(|| Path::new("")).join(target),
         Err(_) => path.to_owned(),
     };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    Ok(folder.unwrap_or(Path::new(".")).canonicalize()?.join(name))
+    Ok(folder.unwrap_or_else(|| Path::new(".")).canonicalize()?.join(name))
 }
 
 /// The lock is the operating system's: it ends with the process, however that ends.

@@ -92,7 +92,8 @@ impl Room {
         });
         let (disk, document, cells, print) = opened.await?;
         let path = disk.path().to_owned();
-        let name = options.kernel.as_deref().or(document.kernel()).unwrap_or_default().to_owned();
+        let name =
+            options.kernel.as_deref().or_else(|| document.kernel()).unwrap_or_default().to_owned();
         let state = State {
             rev: 0,
             path: path.display().to_string(),
@@ -194,7 +195,7 @@ impl Room {
     }
 
     fn wanted(&self, named: Option<&str>) -> Wanted {
-        let folder = self.path.parent().unwrap_or(Path::new("/")).to_owned();
+        let folder = self.path.parent().unwrap_or_else(|| Path::new("/")).to_owned();
         let name = self.options.kernel.as_deref().or(named).map(str::to_owned);
         Wanted { name, folder }
     }
