@@ -128,7 +128,8 @@ impl Server {
             .layer(middleware::from_fn_with_state(Arc::clone(&shared), admit))
             .with_state(Arc::clone(&shared));
         let leaving = shared.leaving.clone();
-        let served = axum::serve(listener, router).with_graceful_shutdown(leaving.clone().cancelled_owned());
+        let served =
+            axum::serve(listener, router).with_graceful_shutdown(leaving.clone().cancelled_owned());
         let mut serving = tokio::spawn(served.into_future());
         let ended = tokio::select! {
             ended = &mut serving => Some(ended),

@@ -171,7 +171,8 @@ async fn a_run_is_seen_step_by_step_by_every_page() {
 #[tokio::test]
 async fn at_a_limit_it_lands_with_the_limits_name_and_value() {
     let place = Place::new();
-    let served = place.serve(Setup { limits: &[("tool_calls_limit", 2)], ..Setup::default() }).await;
+    let served =
+        place.serve(Setup { limits: &[("tool_calls_limit", 2)], ..Setup::default() }).await;
     let (mut page, _) = served.page().await;
     page.send(&json!({"n": 1, "do": "ask", "text": "What is the mean?"})).await;
     let told = events(&page.run().await);
@@ -206,13 +207,16 @@ async fn a_stopped_run_leaves_a_conversation_that_goes_on() {
 #[tokio::test]
 async fn what_is_said_too_late_opens_the_next_run() {
     let place = Place::new();
-    let served = place.serve(Setup { answers: 6, ..Setup::default() }).await;
+    let served = place.serve(Setup { answers: 5, ..Setup::default() }).await;
     let (mut page, _) = served.page().await;
     page.send(&json!({"n": 1, "do": "ask", "text": "What is the mean?"})).await;
     // The answer is under way: no round follows that could carry it.
-    page.until(|message| message["event"]["event"] == "turn_start" && message["event"]["turn"] == 6)
-        .await;
+    page.until(|message| {
+        message["event"]["event"] == "turn_start" && message["event"]["turn"] == 6
+    })
+    .await;
     served.chat.ask("And the median?").unwrap();
+    served.answers.add_permits(100);
     let rest = page.run().await;
     let joined = rest.iter().any(|message| message["event"]["steers"] == true);
     assert!(joined, "the run was over before it was asked: {rest:?}");

@@ -57,7 +57,8 @@ impl Kept {
         let lists = self.list.as_deref().and_then(Path::parent);
         for folder in [self.journals.as_deref(), lists] {
             let folder = folder.ok_or("there is no state folder (HOME is not set)")?;
-            make(folder).map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
+            make(folder)
+                .map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
         }
         Ok(())
     }
@@ -109,8 +110,10 @@ impl Kept {
                 return left;
             }
         };
-        let text = |line: &Value, key: &str| line.get(key).and_then(Value::as_str).map(str::to_owned);
-        let begun: Vec<&Value> = lines.iter().filter(|line| line.get("question").is_some()).collect();
+        let text =
+            |line: &Value, key: &str| line.get(key).and_then(Value::as_str).map(str::to_owned);
+        let begun: Vec<&Value> =
+            lines.iter().filter(|line| line.get("question").is_some()).collect();
         for line in begun.iter().skip(begun.len().saturating_sub(TOLD)) {
             let Some(run) = text(line, "run").filter(|run| is_id(run)) else { continue };
             let path = file(folder, &run);

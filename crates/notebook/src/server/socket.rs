@@ -268,10 +268,7 @@ mod tests {
             wish(r#"{"n":1,"do":"create_cell","type":"code","source":"1"}"#),
             Ok(Ok(Wish::Edit(Edit::CreateCell { index: None, .. })))
         ));
-        assert!(matches!(
-            wish(r#"{"n":2,"do":"stop"}"#),
-            Ok(Ok(Wish::Other(Other::Stop)))
-        ));
+        assert!(matches!(wish(r#"{"n":2,"do":"stop"}"#), Ok(Ok(Wish::Other(Other::Stop)))));
         assert!(matches!(wish(r#"{"n":3,"do":"ask"}"#), Ok(Err(_))));
         assert!(matches!(wish(r#"{"n":3,"do":"format"}"#), Ok(Err(_))));
         assert!(wish("[]").is_err() && wish("{").is_err());

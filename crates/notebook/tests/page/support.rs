@@ -4,7 +4,6 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,12 +12,11 @@ use serde_json::{Value, json};
 use softland_agent::Agent;
 use softland_agent::core::policy::Value as Limit;
 use softland_agent::http::{Request, Response, ResponseHead, Transport, TransportError};
-use softland_notebook::{
-    Chat, ChatOptions, Room, RoomOptions, Server, ServerOptions, tools,
-};
+use softland_notebook::{Chat, ChatOptions, Room, RoomOptions, Server, ServerOptions, tools};
 use softland_sim::{Config, Scenario, Sim};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
@@ -28,18 +26,16 @@ use tokio_util::sync::CancellationToken;
 /// How long anything may take on a loaded machine.
 pub(crate) const LONG: Duration = Duration::from_secs(120);
 
-/// A simulator in this process that answers so many requests, and then never again.
+/// A simulator in this process that answers as many requests as it has leave to.
 struct Simulated {
     sim: Sim,
-    left: AtomicI64,
+    answers: Arc<Semaphore>,
 }
 
 #[async_trait]
 impl Transport for Simulated {
     async fn send(&self, request: Request) -> Result<Response, TransportError> {
-        if self.left.fetch_sub(1, Ordering::SeqCst) <= 0 {
-            std::future::pending::<()>().await;
-        }
+        self.answers.acquire().await.unwrap().forget();
         let headers = [("x-api-key", "any"), ("anthropic-version", "2023-06-01")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
         let (path, body) = (request.path, &request.body);
@@ -60,14 +56,14 @@ impl Transport for Simulated {
 pub(crate) struct Setup {
     pub(crate) scenario: &'static str,
     /// Requests that are answered.
-    pub(crate) answers: i64,
+    pub(crate) answers: usize,
     pub(crate) limits: &'static [(&'static str, i64)],
     pub(crate) grace: Duration,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { scenario: "notebook", answers: i64::MAX, limits: &[], grace: LONG }
+        Self { scenario: "notebook", answers: Semaphore::MAX_PERMITS, limits: &[], grace: LONG }
     }
 }
 
@@ -87,15 +83,18 @@ impl Place {
         let state = self.0.path().join("state");
         let room = Room::open(&self.file(), RoomOptions::new(&state, None)).await.unwrap();
         let sim = Sim::new(Config::new(Scenario::Scripted(Vec::new())));
-        let transport = Simulated { sim, left: AtomicI64::new(setup.answers) };
+        let answers = Arc::new(Semaphore::new(setup.answers));
+        let transport = Simulated { sim, answers: Arc::clone(&answers) };
         let model = format!("sim/{}", setup.scenario);
         let mut agent = Agent::new("notebook", model, Arc::new(transport));
         agent.tools = tools(&room);
         for (key, value) in setup.limits {
             agent.policy.set(key, &Limit::Text(value.to_string())).unwrap();
         }
-        let options =
-            ChatOptions { journals: Some(state.join("runs")), lists: Some(state.join("notebooks")) };
+        let options = ChatOptions {
+            journals: Some(state.join("runs")),
+            lists: Some(state.join("notebooks")),
+        };
         let explain = Box::new(|_: &_| None);
         let (chat, warnings) = Chat::open(agent, room.path(), options, explain).await;
         assert_eq!(warnings, Vec::<String>::new());
@@ -105,13 +104,15 @@ impl Place {
         let server = Server::bind(room.clone(), chat.clone(), free, options).await.unwrap();
         let (url, stop) = (server.url(), CancellationToken::new());
         let serving = tokio::spawn(server.run(stop.clone().cancelled_owned()));
-        Served { room, chat, url, stop, serving }
+        Served { room, chat, answers, url, stop, serving }
     }
 }
 
 pub(crate) struct Served {
     pub(crate) room: Arc<Room>,
     pub(crate) chat: Arc<Chat>,
+    /// The leave that the model has to answer.
+    pub(crate) answers: Arc<Semaphore>,
     url: String,
     stop: CancellationToken,
     serving: tokio::task::JoinHandle<std::io::Result<()>>,
@@ -163,7 +164,8 @@ pub(crate) struct Page {
 
 impl Page {
     pub(crate) async fn send(&mut self, message: &Value) {
-        self.socket.send(Message::text(message.to_string())).await.unwrap();
+        // Who is made to go may be gone before all is sent.
+        let _ = self.socket.send(Message::text(message.to_string())).await;
     }
 
     /// The next message; `None` once it is closed.

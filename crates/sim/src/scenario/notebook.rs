@@ -33,7 +33,11 @@ pub(super) fn notebook(view: &View<'_>, parameter: Option<Parameter>) -> Turn {
             let try_ = (round - 1) / 2;
             let again = if try_ > 1 { format!("  # try {try_}") } else { String::new() };
             let source = format!("{VALUES}\nprint(\"mean:\", sum(values) / len(values)){again}");
-            call("A name is wrong; I will mend it.", "update_cell", &[("id", id), ("source", source)])
+            call(
+                "A name is wrong; I will mend it.",
+                "update_cell",
+                &[("id", id), ("source", source)],
+            )
         }
     }
 }
