@@ -30,7 +30,7 @@ use run::Ended;
 use shared::Shared;
 
 /// How many changes somebody who watches may be behind before they are told to look anew.
-const BEHIND: usize = 1024;
+const BEHIND: usize = 256;
 
 /// How a notebook is opened.
 #[derive(Clone, Debug)]
@@ -153,14 +153,13 @@ impl Room {
     }
 
     /// Runs a cell, starting the kernel if there is none, and waits for its end, but not longer
-    /// than [`Self::cell_timeout`]: the cell then goes on. It goes on also where nobody waits.
+    /// than [`Self::cell_timeout`]: the cell then goes on. Once the kernel has it, it goes on also
+    /// where nobody waits; where nobody does before that, it is not begun.
     ///
     /// # Errors
     /// Why it does not run.
     pub async fn run(self: &Arc<Self>, cell: &str, by: By) -> Result<Ran, Refused> {
-        let (room, cell) = (Arc::clone(self), cell.to_owned());
-        let ran = tokio::spawn(async move { room.run_cell(&cell, by).await }).await;
-        ran.unwrap_or_else(|error| Err(Refused::invalid(format!("the run failed: {error}"))))
+        self.run_cell(cell, by).await
     }
 
     /// Breaks off the cell that runs, and those that wait to run. Nothing where none does.

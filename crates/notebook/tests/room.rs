@@ -1,9 +1,11 @@
 //! A room and its file: what is acknowledged is saved, what others write is not written over, and
 //! who comes too late is told.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,6 +16,8 @@ use softland_notebook::{
 use tempfile::TempDir;
 use tokio::sync::broadcast::Receiver;
 
+/// Where this program is a writer that is killed, its folder.
+const ACTS: &str = "NOTEBOOK_TEST_WRITES_IN";
 const LONG: Duration = Duration::from_secs(120);
 
 struct Place(TempDir);
@@ -250,4 +254,47 @@ async fn the_words_of_the_seam_are_as_agreed() {
     let refused = room.edit(update("x", 0, ""), By::Human).await.unwrap_err();
     let refused = serde_json::to_value(refused).unwrap();
     assert_eq!((&refused["code"], &refused["cell"]), (&json!("no_such_cell"), &Value::Null));
+}
+
+#[tokio::test]
+async fn acts_as_writer() {
+    let Some(folder) = std::env::var_os(ACTS) else { return };
+    let file = Path::new(&folder).join("a.ipynb");
+    let options = RoomOptions::new(Path::new(&folder).join("state"), None);
+    let room = Room::open(&file, options).await.unwrap();
+    for n in 0.. {
+        let (id, rev) = create(&room, "not yet").await;
+        room.edit(update(&id, rev, &format!("source {n}")), By::Human).await.unwrap();
+        println!("acknowledged {n}.");
+    }
+}
+
+#[tokio::test]
+async fn a_kill_at_any_moment_leaves_a_whole_file_with_all_that_was_acknowledged() {
+    let place = Place::new();
+    let mut acknowledged = 0;
+    for round in 0..8_usize {
+        let mut writer = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "acts_as_writer", "--nocapture"])
+            .env(ACTS, place.0.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let heard = BufReader::new(writer.stdout.take().unwrap()).lines();
+        let mut heard = heard.map_while(Result::ok).filter(|line| line.contains("acknowledged"));
+        acknowledged += heard.by_ref().take(round * 3 + 1).count();
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+        acknowledged += heard.count();
+        nbformat::parse_notebook(&place.text()).unwrap();
+        let cells = place.cells();
+        let cells = cells.as_array().unwrap();
+        let whole = cells.iter().filter(|cell| cell["source"][0] != "not yet").count();
+        assert!(whole >= acknowledged, "{whole} of {acknowledged} in round {round}");
+        // The lock is free, and what was half written is gone.
+        drop(place.room().await);
+        assert!(!place.0.path().join(".a.ipynb.softland-tmp").exists());
+        // Killed between the save and saying so is as good as not killed.
+        acknowledged = whole;
+    }
 }

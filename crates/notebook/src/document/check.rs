@@ -31,21 +31,24 @@ pub(super) fn check(notebook: &Value) -> Result<(), String> {
         return Err("it is not a notebook: it has no list of `cells`".to_owned());
     };
     for (n, cell) in cells.iter().enumerate() {
-        let mut cell = cell.clone();
-        // Outputs that nbformat does not know are kept as they are.
-        if cell.get("outputs").is_some_and(Value::is_array) {
-            cell["outputs"] = json!([]);
-        }
-        // An empty name is none, for which one is found.
-        if cell.get("id").and_then(Value::as_str) == Some("")
-            && let Some(members) = cell.as_object_mut()
-        {
-            members.remove("id");
-        }
+        let cell = spared(cell);
         let read = if minor >= 5 { fits::<v4::Cell>(cell) } else { fits::<legacy::Cell>(cell) };
         read.map_err(|error| format!("its cell {} is wrong: {error}", n + 1))?;
     }
     Ok(())
+}
+
+/// A cell without what is not checked.
+fn spared(cell: &Value) -> Value {
+    let Some(members) = cell.as_object() else { return cell.clone() };
+    let members = members.iter().filter_map(|(name, value)| match name.as_str() {
+        // Outputs that nbformat does not know are kept as they are.
+        "outputs" if value.is_array() => Some((name.clone(), json!([]))),
+        // An empty name is none, for which one is found.
+        "id" if value.as_str() == Some("") => None,
+        _ => Some((name.clone(), value.clone())),
+    });
+    Value::Object(members.collect())
 }
 
 fn fits<T: DeserializeOwned>(value: Value) -> Result<(), String> {

@@ -25,6 +25,9 @@ pub(super) struct Run {
     /// When the kernel got it.
     began: Option<Instant>,
     count: Option<u64>,
+    /// It is to be broken off. A kernel that has not begun it yet does not hear that: it is said
+    /// again when it has.
+    interrupted: bool,
     pub(super) given: Given,
     waiter: oneshot::Sender<Result<Ran, Refused>>,
 }
@@ -55,7 +58,10 @@ fn dead(message: impl Into<String>) -> Refused {
 impl Room {
     pub(super) async fn run_cell(self: &Arc<Self>, id: &str, by: By) -> Result<Ran, Refused> {
         self.shared().can_run(id)?;
-        self.have_kernel().await?;
+        // A kernel that is begun is started also where nobody waits for it.
+        let room = Arc::clone(self);
+        let started = tokio::spawn(async move { room.have_kernel().await }).await;
+        started.unwrap_or_else(|error| Err(dead(format!("the start failed: {error}"))))?;
         let (waiter, ended) = oneshot::channel();
         let asked = Instant::now();
         self.shared().enqueue(id, by, waiter)?;
@@ -78,10 +84,9 @@ impl Room {
         for run in waiting {
             shared.fail(run, "Interrupted", "it was broken off before it began").tell();
         }
-        if shared.running.is_some()
-            && let Some(orders) = &shared.orders
-        {
-            let _ = orders.send(Order::Interrupt);
+        if let Some(run) = &mut shared.running {
+            run.interrupted = true;
+            shared.order_interrupt();
         }
     }
 
@@ -233,6 +238,7 @@ impl Shared {
             source,
             began: None,
             count: None,
+            interrupted: false,
             given: Given::default(),
             waiter,
         });
@@ -260,6 +266,13 @@ impl Shared {
             // Where nobody hears it, the kernel's end is told.
             let _ = orders.send(Order::Run(run.number, run.source.clone()));
             self.running = Some(run);
+        }
+    }
+
+    fn order_interrupt(&self) {
+        if let Some(orders) = &self.orders {
+            // Where nobody hears it, the kernel's end is told.
+            let _ = orders.send(Order::Interrupt);
         }
     }
 
@@ -329,7 +342,12 @@ impl Shared {
         };
         if of == run.number {
             match event {
-                Event::Begun(_, count) => run.count = count,
+                Event::Begun(_, count) => {
+                    run.count = count;
+                    if run.interrupted {
+                        self.order_interrupt();
+                    }
+                }
                 Event::Text(_, name, text) => self.text(&mut run, &name, &text),
                 Event::Output(_, output, shown_as) => {
                     self.flush_of(&mut run);
