@@ -1,7 +1,7 @@
 //! A room and its file: what is acknowledged is saved, what others write is not written over, and
 //! who comes too late is told.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};

@@ -50,28 +50,14 @@ impl Room {
         let rev = shared.state.rev + 1;
         match edit {
             Edit::CreateCell { index, kind, source } => {
-                fits(&source)?;
-                let count = shared.state.cells.len();
-                if count >= MAX_CELLS {
-                    return Err(Refused::invalid(format!(
-                        "a notebook has at most {MAX_CELLS} cells"
-                    )));
-                }
-                let index = index.unwrap_or(count);
-                if index > count {
-                    return Err(Refused::invalid(format!(
-                        "there is no place {index}: the notebook has {count} cells, counted from 0"
-                    )));
-                }
                 let id = loop {
                     let id = new_id();
                     if shared.state.find(&id).is_none() {
                         break id;
                     }
                 };
-                let document = document.create(index, &id, kind, &source).map_err(broken)?;
                 let cell = Cell {
-                    id: id.clone(),
+                    id,
                     kind,
                     source,
                     rev,
@@ -80,8 +66,7 @@ impl Room {
                     running: false,
                     by,
                 };
-                let what = What::CellCreated { index, cell };
-                Ok(Plan { document: Some(document), what: Some(what), index, cell: Some(id) })
+                created(document, index, cell, shared.state.cells.len())
             }
             Edit::UpdateCell { id, rev: seen, source } => {
                 fits(&source)?;
@@ -125,6 +110,28 @@ impl Room {
             }
         }
     }
+}
+
+fn created(
+    document: &Document,
+    index: Option<usize>,
+    cell: Cell,
+    count: usize,
+) -> Result<Plan, Refused> {
+    fits(&cell.source)?;
+    if count >= MAX_CELLS {
+        return Err(Refused::invalid(format!("a notebook has at most {MAX_CELLS} cells")));
+    }
+    let index = index.unwrap_or(count);
+    if index > count {
+        return Err(Refused::invalid(format!(
+            "there is no place {index}: the notebook has {count} cells, counted from 0"
+        )));
+    }
+    let document = document.create(index, &cell.id, cell.kind, &cell.source).map_err(broken)?;
+    let id = cell.id.clone();
+    let what = What::CellCreated { index, cell };
+    Ok(Plan { document: Some(document), what: Some(what), index, cell: Some(id) })
 }
 
 fn fits(source: &str) -> Result<(), Refused> {
