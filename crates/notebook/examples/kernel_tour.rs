@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use softland_agent::tools::{Programs, supervise};
-use softland_notebook::{By, Cell, CellType, Edit, KernelStatus, Ran, Room, RoomOptions};
+use softland_notebook::{
+    By, Cell, CellType, Edit, KernelStatus, Ran, RefusedCode, Room, RoomOptions,
+};
 
 const SUPERVISE: &str = "__supervise";
 
@@ -18,7 +20,7 @@ const SUPERVISE: &str = "__supervise";
 async fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let Some(first) = arguments.next() else {
-        println!("usage: kernel_tour NOTEBOOK STATE [hang]; tests/notebook/kernel runs it");
+        println!("usage: kernel_tour NOTEBOOK STATE [hang|fill]; tests/notebook/kernel runs it");
         return ExitCode::SUCCESS;
     };
     if first == SUPERVISE {
@@ -31,17 +33,41 @@ async fn main() -> ExitCode {
     let hangs = std::env::args().nth(3).is_some();
     options.cell_timeout = Duration::from_secs(if hangs { 10 } else { 120 });
     let room = Room::open(Path::new(&first), options).await.expect("the notebook opens");
-    if arguments.next().as_deref() == Some("hang") {
-        // For a script that kills this and looks for what is left.
-        let id = create(&room, "import os, time, subprocess\np = subprocess.Popen(['sleep', '1000'])\nprint(os.getpid(), p.pid, flush=True)\ntime.sleep(1000)").await;
-        let ran = room.run(&id, By::Human).await.expect("it runs");
-        println!("{}", text(&ran.cell));
-        std::future::pending::<()>().await;
+    match arguments.next().as_deref() {
+        Some("hang") => hang(&room).await,
+        Some("fill") => return fill(&room).await,
+        _ => {}
     }
     tour(&room).await;
     room.close().await;
     println!("kernel tour: all well");
     ExitCode::SUCCESS
+}
+
+/// For a script that kills this and looks for what is left.
+async fn hang(room: &Arc<Room>) {
+    let source = "import os, time, subprocess\n\
+                  p = subprocess.Popen(['sleep', '1000'])\n\
+                  print(os.getpid(), p.pid, flush=True)\n\
+                  time.sleep(1000)";
+    let id = create(room, source).await;
+    let ran = room.run(&id, By::Human).await.expect("it runs");
+    println!("{}", text(&ran.cell));
+    std::future::pending::<()>().await;
+}
+
+/// For a script that gives this a small disk.
+async fn fill(room: &Arc<Room>) -> ExitCode {
+    for cells in 0..1000 {
+        let source = "x".repeat(20_000);
+        let edit = Edit::CreateCell { index: None, kind: CellType::Raw, source };
+        if let Err(refused) = room.edit(edit, By::Human).await {
+            assert_eq!(refused.code, RefusedCode::File);
+            println!("{cells} {refused}");
+            return ExitCode::SUCCESS;
+        }
+    }
+    ExitCode::FAILURE
 }
 
 async fn create(room: &Arc<Room>, source: &str) -> String {

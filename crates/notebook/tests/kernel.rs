@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use softland_agent::tools::{Programs, supervise};
 use softland_agent::{ToolCall, ToolSet};
 use softland_notebook::{
-    By, Cell, CellType, Change, Edit, KernelStatus, Ran, RefusedCode, Room, RoomOptions, tools,
+    By, Cell, CellType, Change, Edit, KernelStatus, Ran, RefusedCode, Room, RoomOptions, What,
+    tools,
 };
 use tempfile::TempDir;
 
@@ -206,6 +207,37 @@ async fn a_cell_that_takes_long_goes_on_and_says_so() {
     assert_eq!(texts(state.find(&id).unwrap().1), ["stdout:in\n", "KeyboardInterrupt"]);
     assert_eq!(texts(state.find(&second).unwrap().1), ["Interrupted"]);
     assert!(state.cells.iter().all(|cell| !cell.running));
+}
+
+#[tokio::test]
+async fn a_cell_is_broken_off_before_its_kernel_has_begun_it() {
+    let place = Place::new();
+    let room = place.room().await;
+    run(&room, "print x").await;
+    for _ in 0..20 {
+        let id = create(&room, "hang").await;
+        let (_, mut changes) = room.watch();
+        let (other, name) = (Arc::clone(&room), id.clone());
+        let running = tokio::spawn(async move { other.run(&name, By::Human).await.unwrap() });
+        while !matches!(changes.recv().await.unwrap().what, What::CellRunning { .. }) {}
+        room.interrupt().await;
+        assert_eq!(texts(&running.await.unwrap().cell), ["KeyboardInterrupt"]);
+    }
+}
+
+#[tokio::test]
+async fn a_cell_that_nobody_waits_for_while_the_kernel_starts_is_not_begun() {
+    let place = Place::new();
+    let room = place.room().await;
+    let (first, second) = (create(&room, "print x").await, create(&room, "print y").await);
+    let (_, mut changes) = room.watch();
+    let (other, name) = (Arc::clone(&room), first.clone());
+    let running = tokio::spawn(async move { other.run(&name, By::Human).await });
+    while !matches!(changes.recv().await.unwrap().what, What::Kernel(_)) {}
+    running.abort();
+    assert!(running.await.is_err());
+    assert!(room.run(&second, By::Human).await.unwrap().ok, "the kernel was started all the same");
+    assert_eq!(room.watch().0.find(&first).unwrap().1.execution_count, None);
 }
 
 #[tokio::test]

@@ -125,13 +125,13 @@ impl Shared {
         let before = last.and_then(|last| last["text"].as_str()).unwrap_or_default();
         let mut text = before.to_owned();
         append(&mut text, &new);
-        let room = MAX_TEXT.saturating_sub(run.given.text - before.len());
+        let room = MAX_TEXT.saturating_sub(run.given.text.saturating_sub(before.len()));
         if text.len() > room {
             let end = text.floor_char_boundary(room);
             run.given.left_out_text += text.len() - end;
             text.truncate(end);
         }
-        run.given.text = run.given.text - before.len() + text.len();
+        run.given.text = run.given.text.saturating_sub(before.len()) + text.len();
         if text.len() > before.len() || text != before {
             let output = json!({ "output_type": "stream", "name": name, "text": text });
             self.give(run, index, output);
