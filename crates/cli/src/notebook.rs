@@ -75,6 +75,7 @@ async fn serve(
             return Err(Failure::usage(format!("--listen: {why}")));
         }
     };
+    writer.note(&format!("listening on http://{}", server.local_addr()));
     writer.note(&format!("notebook: {}", server.url()));
     let stop = CancellationToken::new();
     let mut serving = tokio::spawn(server.run(stop.clone().cancelled_owned()));

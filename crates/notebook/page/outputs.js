@@ -36,7 +36,8 @@ function height(html, svg) {
   const rows = page.querySelectorAll("tr").length;
   const blocks = page.querySelectorAll("p,div,li,h1,h2,h3,h4,br").length;
   const letters = (page.body?.textContent || "").length;
-  return rows ? rows * 27 + (blocks ? 60 : 30) : Math.max(blocks * 24, letters / 70 * 22) + 40;
+  const images = page.querySelectorAll("img").length;
+  return (rows ? rows * 28 + blocks * 44 : Math.max(blocks * 26, letters / 70 * 22)) + images * 60 + 40;
 }
 
 function frame(html, svg) {

@@ -4,6 +4,8 @@
 //! cells, and tells every change to everybody who watches, once and in order. The file is edited
 //! by splicing: what is not changed keeps its bytes.
 //!
+//! A [`Chat`] is the conversation with its assistant, and a [`Server`] shows both to pages.
+//!
 //! What this crate does not do: it prints nothing and reads no argument.
 
 mod chat;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
@@ -136,10 +136,7 @@ impl Server {
             () = stop => None,
         };
         watching.abort();
-        if shared.chat.is_running() {
-            shared.room.interrupt().await;
-            shared.chat.stop().await;
-        }
+        shared.stop().await;
         shared.room.close().await;
         leaving.cancel();
         let ended = match ended {
@@ -172,11 +169,12 @@ async fn stop_when_left(shared: Arc<Shared>, grace: Duration) {
 impl Shared {
     /// Ends the assistant's run with all it does: model, tools, and what it has the kernel do.
     async fn stop(&self) -> bool {
-        if !self.chat.is_running() {
-            return false;
+        let stopped = self.chat.stop().await;
+        if stopped {
+            // Behind its end: what it has the kernel do is broken off, and nothing new comes.
+            self.room.interrupt().await;
         }
-        self.room.interrupt().await;
-        self.chat.stop().await
+        stopped
     }
 }
 
@@ -190,8 +188,7 @@ async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
     response
 }
 
-async fn file(method: Method, uri: Uri) -> Response {
-    debug_assert!(matches!(method, Method::GET | Method::HEAD), "the router takes no others");
+async fn file(uri: Uri) -> Response {
     assets::find(uri.path()).unwrap_or_else(|| {
         (StatusCode::NOT_FOUND, "there is nothing at this path\n").into_response()
     })

@@ -1,0 +1,38 @@
+//! `softland notebook` from outside. What its page does is tested in the notebook crate and, in a
+//! browser, by `tests/notebook/run`.
+
+#![cfg(feature = "notebook")]
+#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+
+mod support;
+
+use serde_json::Value;
+use support::server::*;
+use support::*;
+use tempfile::tempdir;
+
+#[test]
+fn it_serves_a_page_until_it_is_told_to_stop() {
+    let folder = tempdir().unwrap();
+    let command = || {
+        let mut command = softland();
+        command.current_dir(folder.path()).env("XDG_STATE_HOME", folder.path().join("state"));
+        command.args(["notebook", "new.ipynb", "--model", "sim/notebook", "--listen"]);
+        command
+    };
+    let mut server = Server::start(command().arg("127.0.0.1:0"));
+    let line = server.until("notebook: http://");
+    assert!(line.contains("/#token="), "{line}");
+    assert_eq!(server.status("/", &server.address), 200);
+    assert_eq!(server.status("/app.js", &server.address), 200);
+    assert_eq!(server.status("/nothing", &server.address), 404);
+    assert_eq!(server.status("/", "evil.example"), 403);
+    said_by(command().arg("127.0.0.1:0")).status(2).says("is open in another softland");
+    server.signal("TERM");
+    let (status, said) = server.ended();
+    assert_eq!(status.code(), Some(0), "{said}");
+    let text = std::fs::read_to_string(folder.path().join("new.ipynb")).unwrap();
+    let notebook: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(notebook["nbformat"], 4);
+    said_by(command().arg("0.0.0.0:0")).status(2).says("is not on the loopback");
+}
