@@ -144,7 +144,7 @@ fn steps(n: usize) -> Vec<(String, bool)> {
 }
 
 #[tokio::test]
-async fn a_run_is_seen_step_by_step_by_every_page() {
+async fn b47_a_run_is_seen_step_by_step_and_what_it_changes_once() {
     let place = Place::new();
     let served = place.serve(Setup { limits: &[("turns_limit", 10)], ..Setup::default() }).await;
     let ((mut one, _), (mut two, _)) = (served.page().await, served.page().await);
