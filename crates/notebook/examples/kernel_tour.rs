@@ -128,6 +128,14 @@ async fn tour(room: &Arc<Room>) {
 }
 
 async fn interrupt(room: &Arc<Room>) {
+    interrupt_at(room, "cell_output").await;
+    // At once, when the kernel may not have begun it.
+    for _ in 0..10 {
+        interrupt_at(room, "cell_running").await;
+    }
+}
+
+async fn interrupt_at(room: &Arc<Room>, at: &str) {
     let id = create(room, "import time\nprint('in', flush=True)\ntime.sleep(1000)").await;
     let (_, mut changes) = room.watch();
     let running = {
@@ -136,7 +144,7 @@ async fn interrupt(room: &Arc<Room>) {
     };
     while let Ok(change) = changes.recv().await {
         let json = serde_json::to_value(&*change).expect("json");
-        if json["change"] == "cell_output" && json["id"] == id.as_str() {
+        if json["change"] == at && json["id"] == id.as_str() {
             break;
         }
     }

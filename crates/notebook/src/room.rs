@@ -5,7 +5,7 @@
 //! cannot be saved has not happened.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use softland_agent::tools::Programs;
@@ -62,6 +62,8 @@ pub struct Room {
     starting: AsyncMutex<()>,
     options: RoomOptions,
     path: PathBuf,
+    /// This room, for what goes on after a call.
+    me: Weak<Self>,
 }
 
 impl std::fmt::Debug for Room {
@@ -104,7 +106,8 @@ impl Room {
             Some(programs) => Arc::new(Jupyter::new(programs, folder(&options), disk::key(&path))),
             None => Arc::new(NoKernels),
         };
-        let room = Arc::new(Self {
+        let room = Arc::new_cyclic(|me| Self {
+            me: Weak::clone(me),
             desk: AsyncMutex::new(Desk::new(disk, document, print)),
             shared: Mutex::new(Shared::new(state, broadcast::Sender::new(BEHIND))),
             kernels,

@@ -1,6 +1,7 @@
 //! Running cells: the queue before the kernel, and what the kernel tells.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -14,6 +15,16 @@ use crate::types::{By, CellType, KernelState, KernelStatus, Ran, Refused, Refuse
 /// How many runs may wait for the kernel.
 const MAX_QUEUE: usize = 1000;
 
+/// Kernels that are only about to run a cell do not hear that it is to be broken off, or end of it
+/// (ipykernel 7): it is said a little later, and so often.
+const EARLY: Duration = Duration::from_millis(100);
+const SOON: [Duration; 4] = [
+    Duration::from_millis(100),
+    Duration::from_millis(400),
+    Duration::from_millis(1500),
+    Duration::from_secs(4),
+];
+
 /// One run of a cell.
 #[derive(Debug)]
 pub(super) struct Run {
@@ -25,8 +36,9 @@ pub(super) struct Run {
     /// When the kernel got it.
     began: Option<Instant>,
     count: Option<u64>,
-    /// It is to be broken off. A kernel that has not begun it yet does not hear that: it is said
-    /// again when it has.
+    /// When the kernel said that it has begun it.
+    begun: Option<Instant>,
+    /// It is to be broken off, and that will be said.
     interrupted: bool,
     pub(super) given: Given,
     waiter: oneshot::Sender<Result<Ran, Refused>>,
@@ -84,9 +96,12 @@ impl Room {
         for run in waiting {
             shared.fail(run, "Interrupted", "it was broken off before it began").tell();
         }
-        if let Some(run) = &mut shared.running {
-            run.interrupted = true;
+        let generation = shared.generation;
+        let Some(run) = &mut shared.running else { return };
+        if run.begun.is_some_and(|begun| begun.elapsed() >= EARLY) {
             shared.order_interrupt();
+        } else if !std::mem::replace(&mut run.interrupted, true) {
+            tokio::spawn(interrupt_soon(Weak::clone(&self.me), generation, run.number));
         }
     }
 
@@ -238,6 +253,7 @@ impl Shared {
             source,
             began: None,
             count: None,
+            begun: None,
             interrupted: false,
             given: Given::default(),
             waiter,
@@ -270,7 +286,9 @@ impl Shared {
     }
 
     fn order_interrupt(&self) {
-        if let Some(orders) = &self.orders {
+        if self.running.is_some()
+            && let Some(orders) = &self.orders
+        {
             // Where nobody hears it, the kernel's end is told.
             let _ = orders.send(Order::Interrupt);
         }
@@ -344,9 +362,7 @@ impl Shared {
             match event {
                 Event::Begun(_, count) => {
                     run.count = count;
-                    if run.interrupted {
-                        self.order_interrupt();
-                    }
+                    run.begun = Some(Instant::now());
                 }
                 Event::Text(_, name, text) => self.text(&mut run, &name, &text),
                 Event::Output(_, output, shown_as) => {
@@ -365,6 +381,19 @@ impl Shared {
             }
         }
         self.running = Some(run);
+    }
+}
+
+/// Breaks off a run that has only just begun, or not yet, until it has ended.
+async fn interrupt_soon(room: Weak<Room>, generation: u64, number: u64) {
+    for pause in SOON {
+        tokio::time::sleep(pause).await;
+        let Some(room) = room.upgrade() else { return };
+        let shared = room.shared();
+        if !shared.has(generation, number) {
+            return;
+        }
+        shared.order_interrupt();
     }
 }
 
