@@ -48,6 +48,7 @@ async function audit(browser, pages, work, { ok, shot, accessible }) {
   await page.getByRole("link", { name: "Audit", exact: true }).click();
   await page.waitForSelector("#calls canvas", { timeout: TIME });
   assert.match(await page.textContent("#report"), /Runs.*Turns.*A policy that fits these runs/s);
+  assert.doesNotMatch(await page.textContent("#report .cards"), /[^0-9]0 tool calls/, "what the ledger has of calls");
   assert.ok(await page.isHidden("#kept"), "whole contents are kept here");
   await looked("audit", page.locator("main"));
   const run = page.locator("details.run", { hasText: "pricing" }).or(page.locator("details.run")).first();

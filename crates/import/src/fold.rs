@@ -84,6 +84,12 @@ impl Sink for Folder<'_> {
         }
     }
 
+    fn counted(&mut self, talk: Talk, calls: u64) {
+        if let Some(run) = self.talks.get_mut(&talk).and_then(|talk| talk.run.as_mut()) {
+            run.counted(calls);
+        }
+    }
+
     fn end(&mut self, talk: Talk) {
         if let Some(mut talk) = self.talks.remove(&talk) {
             talk.finish(&mut self.runs);

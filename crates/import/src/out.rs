@@ -64,6 +64,11 @@ impl<'s> Out<'s> {
         }
     }
 
+    /// Tells how many calls are recorded as a sum.
+    pub(crate) fn counted(&mut self, talk: Talk, calls: u64) {
+        self.sink.counted(talk, calls);
+    }
+
     /// Ends a conversation, once.
     pub(crate) fn end(&mut self, talk: Talk) {
         if let Some(state) = self.talks.get_mut(talk.0)

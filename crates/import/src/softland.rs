@@ -59,6 +59,8 @@ struct Run {
     results: Results,
     /// Whether anything that was said is recorded: else a turn is not silent, only not told.
     told: bool,
+    /// Tool calls, as its end has them.
+    calls: Option<u64>,
 }
 
 impl Run {
@@ -103,6 +105,8 @@ impl Run {
             "tool_execute" => self.execute(out, talk, event, fields),
             "tool_result" => self.result(event, fields),
             "usage" => self.usage(out, talk, event, fields),
+            // Of a run that a gateway governed single calls are not there, but their number is.
+            "done" | "error" => self.calls = fields.uint("tool_calls").or(self.calls),
             _ => {}
         }
     }
@@ -210,6 +214,9 @@ impl Run {
     fn end(&mut self, out: &mut Out<'_>) {
         if let Some(talk) = self.talk {
             self.turn_over(out, talk);
+            if let Some(calls) = self.calls {
+                out.counted(talk, calls);
+            }
             out.end(talk);
         }
     }

@@ -18,6 +18,8 @@ pub trait Sink: Send {
     fn user(&mut self, talk: Talk, step: &UserStep<'_>);
     /// The model spoke.
     fn turn(&mut self, talk: Talk, turn: &Turn<'_>);
+    /// So many tool calls are recorded of it as a sum, whatever its turns told of them.
+    fn counted(&mut self, _talk: Talk, _calls: u64) {}
     /// Nothing more comes of this conversation.
     fn end(&mut self, talk: Talk);
 }

@@ -128,6 +128,10 @@ impl Sink for Bounded<'_, '_> {
         }
     }
 
+    fn counted(&mut self, talk: Talk, calls: u64) {
+        self.inner.counted(talk, calls);
+    }
+
     fn end(&mut self, talk: Talk) {
         self.inner.end(talk);
     }

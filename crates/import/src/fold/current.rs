@@ -81,6 +81,11 @@ impl Current {
         self.needed = Some(self.needed.map_or(least, |needed| needed.max(least)));
     }
 
+    /// Takes the sum of calls that is recorded of the run, where its turns told of fewer.
+    pub(crate) fn counted(&mut self, calls: u64) {
+        self.tool_calls = self.tool_calls.max(calls);
+    }
+
     /// Counts a turn.
     pub(crate) fn spend(&mut self, turn: &Turn<'_>, cost: Option<NanoUsd>, class: Class) {
         let tokens = turn.usage.tokens;
