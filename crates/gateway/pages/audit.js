@@ -27,7 +27,7 @@ function show(html, keeps) {
   const parsed = new DOMParser().parseFromString(html, "text/html");
   $("report").replaceChildren(...parsed.body.childNodes);
   $("kept").hidden = keeps !== "digests";
-  $("kept").textContent = keeps === "digests" ? "The ledger keeps digests: what tools were asked and answered is not kept and stands here as digests; decisions, counts and costs are whole. With [ledger] content = \"full\" a run's page shows what was said." : "";
+  $("kept").textContent = keeps === "digests" ? "The ledger keeps digests: what was said, and what tools were asked and answered, is not kept; decisions, counts and costs are. With [ledger] content = \"full\" a run's page shows what was said." : "";
   // Scripts that wait for each other may come in any order.
   if (document.readyState === "complete") window.softlandReport();
   else addEventListener("load", () => window.softlandReport(), { once: true });
