@@ -27,7 +27,7 @@ pub(crate) fn run(args: &McpArgs) -> Result<ExitCode, Failure> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(system)?;
     let entered = runtime.enter();
-    let mut signals = Signals::listen().map_err(system)?;
+    let mut signals = Signals::with_hangup().map_err(system)?;
     let files = files(args)?;
     let all = RunArgs { agents: Some(args.folder.clone()), ..args.run.clone() };
     let servers = Arc::new(servers(&all, &runtime, &mut signals)?);

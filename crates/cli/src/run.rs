@@ -52,7 +52,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         .build()
         .map_err(system)?;
     let entered = runtime.enter();
-    let mut signals = Signals::listen().map_err(system)?;
+    let mut signals = Signals::with_hangup().map_err(system)?;
     let servers = mcp::servers(&args, &runtime, &mut signals)?;
     let mut settings = Settings::of(&args, &servers)?;
     let kept = begun.keep(&args, &mut settings)?;

@@ -3,10 +3,11 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGINT and SIGTERM, as they come.
+/// SIGINT, SIGTERM and, where it ends the process too, SIGHUP, as they come.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    hangup: Option<Signal>,
 }
 
 impl Signals {
@@ -18,16 +19,49 @@ impl Signals {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
+            hangup: None,
         })
     }
 
-    /// Waits for the next one of either.
+    /// The same, with the end of the terminal among them, unless whoever started the process
+    /// wants it to live on without one (`nohup`).
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn with_hangup() -> std::io::Result<Self> {
+        let hangup = match ignores_hangup() {
+            true => None,
+            false => Some(signal(SignalKind::hangup())?),
+        };
+        Ok(Self { hangup, ..Self::listen()? })
+    }
+
+    /// Waits for the next one of any.
     pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+            () = hung_up(self.hangup.as_mut()) => {}
         }
     }
+}
+
+async fn hung_up(signal: Option<&mut Signal>) {
+    match signal {
+        Some(signal) => {
+            signal.recv().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether the process was started with SIGHUP ignored, as far as the system tells.
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    // The first signal is the lowest bit.
+    mask.is_some_and(|mask| mask & 1 == 1)
 }
 
 /// SIGHUP, as it comes.
