@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::file::Runs;
 use super::record::Parent;
 use super::{JournalError, JournalErrorKind, file};
 
@@ -46,19 +47,31 @@ impl KeptCall {
     /// As [`Glance::at`](super::Glance::at).
     pub fn at(path: &Path, places: &[Place]) -> Result<Option<Self>, JournalError> {
         let runs = file::peek(path)?;
-        let Some(mut run) = runs.root.clone() else {
+        let Some(root) = runs.root.clone() else {
             return Err(JournalError::new(path, JournalErrorKind::Empty));
         };
-        let Some((last, callers)) = places.split_last() else { return Ok(None) };
+        Ok(Self::below(&runs, root, places))
+    }
+
+    /// The same, the first of the places in a run of the journal's tree that is named.
+    ///
+    /// # Errors
+    /// As [`Glance::at`](super::Glance::at).
+    pub fn of_run(path: &Path, run: &str, places: &[Place]) -> Result<Option<Self>, JournalError> {
+        Ok(Self::below(&file::peek(path)?, run.to_owned(), places))
+    }
+
+    fn below(runs: &Runs, mut run: String, places: &[Place]) -> Option<Self> {
+        let (last, callers) = places.split_last()?;
         for Place { turn, call } in callers.iter().copied() {
             match runs.children.get(&Parent { run, turn, call }) {
                 Some(child) => run = child.clone(),
-                None => return Ok(None),
+                None => return None,
             }
         }
         let past = runs.runs.get(&run);
         let kept = past.and_then(|past| past.calls.get(&(last.turn, last.call)));
-        Ok(kept.map(|(call, result)| Self {
+        kept.map(|(call, result)| Self {
             id: call.id.clone(),
             name: call.name.clone(),
             input: call.input.clone(),
@@ -67,6 +80,6 @@ impl KeptCall {
                 is_error: result.is_error,
                 ms: result.took,
             }),
-        }))
+        })
     }
 }

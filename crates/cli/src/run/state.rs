@@ -43,6 +43,12 @@ pub(crate) fn file(folder: &Path, run: &str) -> PathBuf {
 /// Where there is none.
 pub(crate) fn find(named: &str, folder: Option<&Path>) -> Result<PathBuf, Failure> {
     let path = Path::new(named);
+    if let Some((root, _)) = folder.and_then(|folder| within(named, folder)) {
+        return Err(Failure::usage(format!(
+            "{named} is a sub-agent's run of {root}, in whose journal it is kept: name {root}, and \
+             all runs of the tree go on ({named} is shown by softland show {named})"
+        )));
+    }
     if path.components().count() > 1 || path.extension().is_some() {
         return Ok(path.to_owned());
     }
@@ -65,6 +71,15 @@ pub(crate) fn find(named: &str, folder: Option<&Path>) -> Result<PathBuf, Failur
         "no run {named} is kept in {}{newest} (--journal FILE names another file)",
         folder.display()
     )))
+}
+
+/// The run at the top of a sub-agent's (`RUN.2`), and its journal, where the folder has it.
+pub(crate) fn within<'a>(named: &'a str, folder: &Path) -> Option<(&'a str, PathBuf)> {
+    let (root, below) = named.split_once('.')?;
+    let numbers = below.split('.').all(|part| part.parse::<u64>().is_ok());
+    let path = file(folder, root);
+    let holds = numbers && !root.contains('/') && !Path::new(named).exists() && path.is_file();
+    holds.then_some((root, path))
 }
 
 /// The newest runs of the folder: their ids sort by time.

@@ -15,8 +15,18 @@ use crate::runs::written;
 /// their own bytes.
 pub(super) fn show(args: &ShowArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
     let folder = state::folder(&|name| std::env::var(name).ok());
-    let path = state::find(&args.run, folder.as_deref())?;
-    let found = KeptCall::at(&path, &args.call);
+    let within = folder.as_deref().and_then(|folder| state::within(&args.run, folder));
+    let (path, found) = match within {
+        Some((_, path)) => {
+            let found = KeptCall::of_run(&path, &args.run, &args.call);
+            (path, found)
+        }
+        None => {
+            let path = state::find(&args.run, folder.as_deref())?;
+            let found = KeptCall::at(&path, &args.call);
+            (path, found)
+        }
+    };
     let found = found.map_err(|error| Failure::usage(error.to_string()))?;
     let Some(call) = found else {
         let (path, place) = (path.display(), named(&args.call));
