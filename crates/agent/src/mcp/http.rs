@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Method, Request, Response, StatusCode};
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -157,6 +158,16 @@ async fn connection(stream: TcpStream, service: Service, served: Served) {
         .await;
 }
 
+fn unreadable() -> Response<Body> {
+    const ERROR: &str =
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}"#;
+    let body = http_body_util::Full::new(bytes::Bytes::from_static(ERROR.as_bytes()));
+    let mut response = Response::new(Body::new(body));
+    *response.status_mut() = StatusCode::BAD_REQUEST;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
 type Body = http_body_util::combinators::BoxBody<bytes::Bytes, Infallible>;
 
 async fn answer(request: Request<Incoming>, service: &Service, served: &Served) -> Response<Body> {
@@ -168,7 +179,13 @@ async fn answer(request: Request<Incoming>, service: &Service, served: &Served) 
     let ends = (request.method() == Method::DELETE)
         .then(|| request.headers().get(SESSION)?.to_str().ok().map(str::to_owned))
         .flatten();
+    let json = request.headers().get(CONTENT_TYPE).and_then(|of| of.to_str().ok());
+    let json = json.is_some_and(|of| of.trim_start().starts_with("application/json"));
     let response = service.handle(request).await;
+    if json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+        // Said of what is no JSON, or no message, in a body that is called JSON.
+        return unreadable();
+    }
     if let Some(session) = ends.filter(|_| response.status().is_success()) {
         served.end_session(&session);
     }

@@ -143,7 +143,10 @@ where
                 let _ = refusing.await;
                 self.refusing = None;
             }
-            if matches!(self.read().await, Read::End) {
+            // What stands behind the last line's end is a line, too, unless it was given up.
+            if matches!(self.read().await, Read::End)
+                && (self.line.is_empty() || self.why.said().is_some())
+            {
                 self.ended.cancel();
                 return None;
             }
