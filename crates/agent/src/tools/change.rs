@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -95,7 +95,8 @@ impl Files {
     ) -> Result<Changed, String> {
         let _one = alone(cancel)?;
         let path = self.root.relative(given);
-        if given.contains('\0') || path.file_name().is_none() {
+        let names_folder = given.ends_with('/') || given.ends_with("/.");
+        if given.contains('\0') || names_folder || path.file_name().is_none() {
             return Err(no_file(given));
         }
         match self.root.dir().symlink_metadata(&path) {
@@ -121,7 +122,11 @@ impl Files {
     fn create(&self, given: &str, path: &Path, content: &[u8]) -> Result<Changed, String> {
         is_small(given, content)?;
         let fail = |error| self.root.explain_to(Doing::Written, given, path, &error);
-        self.root.dir().create_dir_all(parent(path)).map_err(fail)?;
+        // On the way up from a folder that is yet to be made, nobody knows where a path leads.
+        let goes_up = path.components().any(|part| part == Component::ParentDir);
+        if !goes_up {
+            self.root.dir().create_dir_all(parent(path)).map_err(fail)?;
+        }
         let place = Place::of(&self.root, given, path)?;
         place.put_new(content).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => {

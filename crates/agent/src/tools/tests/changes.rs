@@ -20,10 +20,17 @@ fn write_file_makes_files_and_the_folders_above() {
         "`a/b/c.md` has this content already: nothing was changed"
     );
     assert_eq!(text(&case, "a/b/c.md"), "two\n");
-    for path in ["", ".", "..", "a\0b"] {
+    for path in ["", ".", "..", "a\0b", "trail/", "trail/.", "a/b/c.md/"] {
         let error = case.error("write_file", json!({"path": path, "content": ""}));
         assert!(error.ends_with("does not name a file"), "{path:?}: {error}");
     }
+    for path in ["new/../../x", "new/../x", "a/new/../../../x"] {
+        case.error("write_file", json!({"path": path, "content": ""}));
+    }
+    let ok = case.ok("write_file", json!({"path": "a/../d.md", "content": ""}));
+    assert_eq!(ok, "created `a/../d.md` (0 bytes)");
+    assert_eq!(case.ok("list_dir", json!({"path": "."})), "a/\nd.md (0 bytes)\n", "no leftovers");
+    assert_eq!(case.ok("list_dir", json!({"path": "a"})), "b/\n", "no leftovers");
     let error = case.error("write_file", json!({"path": "a", "content": ""}));
     assert_eq!(error, "`a` is a folder: use list_dir to see it");
     let error = case.error("write_file", json!({"path": "a/b/c.md/d", "content": ""}));
