@@ -56,9 +56,16 @@ impl LastWords {
     }
 }
 
-/// A server's process. Dropped, it is killed with its group.
+/// What the guard of a server's group does: where its input ends before it is told that all is
+/// over, this process has died, and the group is killed.
+const GUARD: &str = r#"read -r over || kill -KILL "-$1""#;
+
+/// A server's process. Dropped, it is killed with its group; so it is where this process dies
+/// without a word.
 pub(super) struct Process {
     child: Child,
+    /// Holds the guard's input; killed before the group's number can be another's.
+    guard: Option<Child>,
     group: Option<Pid>,
     pub(super) words: LastWords,
 }
@@ -106,7 +113,8 @@ impl Process {
                 line.clear();
             }
         });
-        Ok((Self { child, group, words }, output, input))
+        let guard = group.and_then(guard);
+        Ok((Self { child, guard, group, words }, output, input))
     }
 
     /// How it ended, where it has within a moment.
@@ -136,7 +144,25 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
+        if let Some(guard) = &mut self.guard {
+            // It has ended by itself otherwise.
+            let _ = guard.start_kill();
+        }
     }
+}
+
+/// A program beside the server that outlives this process by a moment; without a shell there is
+/// none. It is deaf to the terminal.
+fn guard(group: Pid) -> Option<Child> {
+    let guard = Command::new("/bin/sh")
+        .args(["-c", GUARD, "sh", &group.as_raw_nonzero().to_string()])
+        .env_clear()
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    guard.ok()
 }
 
 fn not_started(program: &Program, error: &std::io::Error) -> String {
