@@ -160,3 +160,24 @@ fn a_ledger_is_read_without_a_trace_beside_it() {
     let beside: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
     assert_eq!(beside.len(), 1, "{beside:?}");
 }
+
+#[test]
+fn a_journal_that_is_broken_is_read_as_far_as_it_holds() {
+    let answer = r#""messages":["{\"role\":\"assistant\",\"content\":\"fine\"}"],"nano":5"#;
+    let text = [
+        r#"{"v":1,"run":"r0","ms":0,"kind":"took"}"#.to_owned(),
+        r#"{"v":1,"run":"r1","ms":0,"kind":"start","messages":["{",5]}"#.to_owned(),
+        r#"{"v":1,"run":"r1","ms":1,"kind":"response","body":"data: {\"usage\":7}\n\ndata: {"}"#
+            .to_owned(),
+        format!(r#"{{"v":1,"run":"r1","ms":1,"kind":"took",{answer}}}"#),
+        r#"{"v":1,"run":"r1","ms":2,"ki"#.to_owned(),
+    ]
+    .join("\n");
+    let (kind, steps, unreadable) = one(text);
+    assert_eq!(kind, Some("softland"));
+    assert_eq!(steps, ["0 begin r1 run=r1", "0 user machine", "0 turn chars=4", "0 end"]);
+    assert_eq!(
+        unreadable,
+        ["1: a record of a run whose beginning is not here", "5: the last line is cut"]
+    );
+}
