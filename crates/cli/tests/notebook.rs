@@ -2,7 +2,6 @@
 //! browser, by `tests/notebook/run`.
 
 #![cfg(feature = "notebook")]
-#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
 mod support;
 
