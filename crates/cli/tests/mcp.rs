@@ -43,11 +43,12 @@ while IFS= read -r line; do
     'no-object '*'"tools/list"'*) say '"result":{"tools":[{"name":"t","inputSchema":{"type":"array"}}]}' ;;
     *'"initialize"'*) say "\"result\":{\"protocolVersion\":\"2025-06-18\",$init}" ;;
     *'"tools/list"'*)
-      say "\"result\":{\"tools\":[$(tool echo ',"annotations":{"readOnlyHint":true}'),$(tool fails),$(tool dies),$(tool hangs),$(tool flood),$(tool image),$(tool changes)]}" ;;
+      say "\"result\":{\"tools\":[$(tool echo ',"annotations":{"readOnlyHint":true}'),$(tool fails),$(tool dies),$(tool hangs),$(tool busy),$(tool flood),$(tool image),$(tool changes)]}" ;;
     *'"name":"echo"'*) text "you said $(printf '%s' "$line" | sed -n 's/.*"message":"\([^"]*\)".*/\1/p')" ;;
     *'"name":"fails"'*) say '"result":{"isError":true,"content":[{"type":"text","text":"it went wrong"}]}' ;;
     *'"name":"dies"'*) echo 'out of luck' >&2; exit 3 ;;
     *'"name":"hangs"'*) ;;
+    *'"name":"busy"'*) sleep 600 ;;
     *'"name":"flood"'*) printf 'words that are no message\n'
       text "BEGIN$(head -c 200000 /dev/zero | tr '\0' 'x')END" ;;
     *'"name":"image"'*) say '"result":{"content":[{"type":"image","mimeType":"image/png","data":"aGVsbG8="},{"type":"resource","resource":{"uri":"x://y","text":"beans"}}]}' ;;
@@ -277,6 +278,30 @@ fn ctrl_c_while_servers_start_ends_them() {
     }
     kill(child.id(), "INT");
     assert_eq!(child.wait().unwrap().code(), Some(130));
+    place.wait_for_the_end();
+}
+
+#[test]
+fn a_server_busy_in_a_call_ends_with_a_softland_that_is_killed() {
+    let place = Place::new();
+    let (agent, servers) = (place.agent("mcp__my"), place.servers("well", ""));
+    let sim = place.model(&[("mcp__my__busy", "{}")]);
+    let mut child = softland()
+        .env("ANTHROPIC_API_KEY", SECRET)
+        .env("PATH", std::env::var("PATH").unwrap())
+        .args(["run", &agent, "go", "--mcp", &servers, "--root"])
+        .arg(notes())
+        .args(["--model", "anthropic/claude-sonnet-5-5", "--base-url", &sim.url()])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let began = Instant::now();
+    while !place.read("heard").contains("\"name\":\"busy\"") {
+        assert!(began.elapsed() < PATIENCE, "the server is not called");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    kill(child.id(), "KILL");
+    child.wait().unwrap();
     place.wait_for_the_end();
 }
 

@@ -292,8 +292,10 @@ fn a_reader_that_has_gone_is_a_quiet_cancellation() {
             .arg(analyst())
             .args([QUESTION, "--format", format, "--root"])
             .arg(notes());
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        drop(child.stdout.take());
+        // Gone before the run begins: a run of this model may be over before this thread goes on.
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let child = command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
         let output = child.wait_with_output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(130), "{format} {stderr}");
