@@ -362,11 +362,13 @@ fn runs_would_end_where_the_engine_ends_them_under_a_limit_of_money() {
 #[test]
 fn a_journal_is_read_as_its_events_are() {
     let folder = TempDir::new().unwrap();
-    for model in ["sim/reader", "sim/looper"] {
+    // Some of them are asked more than once in a turn, or have calls refused.
+    let models = ["reader", "looper", "whitespace", "stubborn", "mute"];
+    for model in models.map(|name| format!("sim/{name}")) {
         for api in ["anthropic", "openai-chat", "openai-responses"] {
             let name = format!("{}-{api}", model.split_once('/').unwrap().1);
             let journal = folder.path().join(format!("{name}.journal")).display().to_string();
-            let flags = ["--journal", &journal, "--api", api, "--model", model];
+            let flags = ["--journal", &journal, "--api", api, "--model", &model];
             let limits = ["--tool-calls-limit", "7", "--on-loop", "observe"];
             let events = engine(&[&flags[..], &limits].concat(), &folder, &name);
             let [of_journal, of_events] = [&journal, &events].map(|path| audit(&[path]));

@@ -1,6 +1,7 @@
 //! Journals of `softland run` (`docs/runs.md`), read as data: what stood in the conversation, what the
 //! provider said it came to, and when. The runs of a tree are in one file.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use softland_session::core::NanoUsd;
@@ -10,6 +11,7 @@ use softland_session::wire::{Tokens, anthropic};
 use crate::draft::time;
 use crate::fields::{Fields, elements, string};
 use crate::input::Input;
+use crate::items;
 use crate::message::usage;
 use crate::messages::{Came, Conversation};
 use crate::out::Out;
@@ -19,11 +21,15 @@ use crate::step::Begin;
 struct Run {
     conversation: Conversation,
     session: String,
+    /// The run that called it.
+    caller: Option<String>,
     /// When its time began, in milliseconds since 1970.
     began: Option<u64>,
     /// What responses of the turn under way came to.
     tokens: Option<Tokens>,
-    /// Nano-dollars of all turns before.
+    /// Nano-dollars so far, those of its sub-agents among them.
+    total: u64,
+    /// Nano-dollars of its own turns before.
     spent: u64,
     priced: bool,
 }
@@ -40,8 +46,10 @@ pub(crate) fn read(input: &mut Input<'_>, out: &mut Out<'_>) {
             runs.insert(name, run);
             return Ok(());
         }
+        let called = runs.values().filter(|run| run.caller.as_ref() == Some(&name));
+        let below = called.map(|run| run.total).fold(0, u64::saturating_add);
         let run = runs.get_mut(&name).ok_or("a record of a run whose beginning is not here")?;
-        run.record(out, &kind, &record, line)
+        run.record(out, &kind, &record, below, line)
     });
     for (_, run) in runs {
         run.conversation.end(out);
@@ -79,14 +87,16 @@ impl Run {
             conversation.message(out, &question.unescape(), Some(line))?;
         }
         let priced = record.raw("price").is_some_and(|price| price != "null");
-        Ok(Self { conversation, session, began, tokens: None, spent: 0, priced })
+        Ok(Self { conversation, session, caller, began, tokens: None, total: 0, spent: 0, priced })
     }
 
+    /// Takes a record; `below` is what the runs that it called have spent so far.
     fn record(
         &mut self,
         out: &mut Out<'_>,
         kind: &str,
         record: &Fields<'_>,
+        below: u64,
         line: u64,
     ) -> Result<(), String> {
         match kind {
@@ -97,9 +107,10 @@ impl Run {
                 return Ok(());
             }
             "took" => {
-                let nano = record.uint("nano").unwrap_or(self.spent);
-                let cost = NanoUsd(nano.saturating_sub(self.spent));
-                self.spent = nano;
+                self.total = record.uint("nano").unwrap_or(self.total);
+                let spent = self.total.saturating_sub(below).max(self.spent);
+                let cost = NanoUsd(spent - self.spent);
+                self.spent = spent;
                 self.conversation.came =
                     Some(Came { tokens: self.tokens.take(), cost: self.priced.then_some(cost) });
             }
@@ -108,12 +119,32 @@ impl Run {
         }
         let ms = record.uint("ms").unwrap_or(0);
         self.conversation.at = self.began.map(|began| began.saturating_add(ms));
-        for message in elements(record.raw("messages").unwrap_or_default()) {
-            let Some(message) = string(message) else { continue };
-            self.conversation.message(out, &message.unescape(), Some(line))?;
+        let messages = elements(record.raw("messages").unwrap_or_default());
+        let messages = messages.into_iter().filter_map(string).map(|text| text.unescape());
+        let messages: Vec<_> = messages.collect();
+        let answers = if kind == "took" { last_answer(&messages) } else { &messages };
+        for message in answers {
+            self.conversation.message(out, message, Some(line))?;
         }
         self.conversation.flush(out);
         Ok(())
+    }
+}
+
+/// Of what a turn adds to the conversation, the model's last answer: before it stand others that
+/// softland asked about again, within the same turn, and the calls that it refused.
+fn last_answer<'a, 'b>(messages: &'a [Cow<'b, str>]) -> &'a [Cow<'b, str>] {
+    let ours = messages.iter().rposition(|message| !is_models(message));
+    let last = messages.get(ours.map_or(0, |place| place + 1)..).unwrap_or_default();
+    if last.is_empty() { messages } else { last }
+}
+
+/// Whether a message or an item is the model's.
+fn is_models(message: &str) -> bool {
+    let Ok(message) = Fields::of(message) else { return false };
+    match message.text("role") {
+        Some(role) => matches!(&*role, "assistant" | "model"),
+        None => message.text("type").is_some_and(|kind| items::is_models(&kind)),
     }
 }
 
