@@ -307,13 +307,19 @@ async function cancel(run) {
 
 /* totals */
 
+// A sum of requests of which some have no known price is at least so much.
+function atLeast(usd, sum) {
+  if (!sum.unpriced_requests) return money(usd);
+  return Number(usd) ? "at least " + money(usd) : "unknown";
+}
+
 function table(title, sums, name, newest) {
   const keys = Object.keys(sums || {});
   if (newest) keys.sort().reverse(); else keys.sort((a, b) => Number(sums[b].spend_usd) - Number(sums[a].spend_usd));
   const head = el("tr", {}, ...[name, "Runs", "Answered", "Landed", "Stopped", "Spent", "Wasted"].map((text, at) => el("th", { scope: "col", className: at ? "num" : "", textContent: text })));
   const rest = keys.map((key) => {
     const sum = sums[key];
-    const cells = [sum.runs, sum.answered, sum.landed, sum.stopped, money(sum.spend_usd), money(sum.wasted_usd)];
+    const cells = [sum.runs, sum.answered, sum.landed, sum.stopped, atLeast(sum.spend_usd, sum), atLeast(sum.wasted_usd, sum)];
     return el("tr", {}, el("th", { scope: "row", className: "isolated", dir: "auto", textContent: clean(key) }), ...cells.map((cell) => el("td", { className: "num", textContent: String(cell) })));
   });
   const scroll = el("div", { className: "scroll", tabIndex: 0, role: "region" }, el("table", {}, el("thead", {}, head), el("tbody", {}, ...rest)));
@@ -329,9 +335,9 @@ async function totals() {
     const since = got.since_start;
     const parts = [];
     if (got.all) {
-      parts.push(el("dl", { className: "facts" }, fact("Spent", money(got.all.spend_usd), count(got.all.runs, "run")),
+      parts.push(el("dl", { className: "facts" }, fact("Spent", atLeast(got.all.spend_usd, got.all), count(got.all.runs, "run") + (got.all.unpriced_requests ? ", " + count(got.all.unpriced_requests, "request") + " without a known price" : "")),
         fact("Landed", String(got.all.landed)), fact("Stopped", String(got.all.stopped)),
-        fact("Wasted", money(got.all.wasted_usd), "by turns that signals name"),
+        fact("Wasted", atLeast(got.all.wasted_usd, got.all), "by turns that signals name"),
         fact("Beside runs", money(got.beside.spend_usd), count(got.beside.requests, "request") + " without tools")));
       if (got.all.runs) parts.push(...table("By day", got.by_day, "Day", true), ...table("By model", got.by_model, "Model"), ...table("By agent", got.by_agent, "Agent or client"));
       else parts.push(el("p", { className: "faint", textContent: "No run in this time." }));

@@ -90,6 +90,12 @@ impl Sink for Folder<'_> {
         }
     }
 
+    fn ended_early(&mut self, talk: Talk) {
+        if let Some(run) = self.talks.get_mut(&talk).and_then(|talk| talk.run.as_mut()) {
+            run.ended_early();
+        }
+    }
+
     fn end(&mut self, talk: Talk) {
         if let Some(mut talk) = self.talks.remove(&talk) {
             talk.finish(&mut self.runs);

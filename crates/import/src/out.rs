@@ -69,6 +69,11 @@ impl<'s> Out<'s> {
         self.sink.counted(talk, calls);
     }
 
+    /// Tells that the model did not end by itself.
+    pub(crate) fn ended_early(&mut self, talk: Talk) {
+        self.sink.ended_early(talk);
+    }
+
     /// Ends a conversation, once.
     pub(crate) fn end(&mut self, talk: Talk) {
         if let Some(state) = self.talks.get_mut(talk.0)

@@ -61,6 +61,8 @@ struct Run {
     told: bool,
     /// Tool calls, as its end has them.
     calls: Option<u64>,
+    /// Its outcome, where it has one.
+    ended: Option<String>,
 }
 
 impl Run {
@@ -106,7 +108,10 @@ impl Run {
             "tool_result" => self.result(event, fields),
             "usage" => self.usage(out, talk, event, fields),
             // Of a run that a gateway governed single calls are not there, but their number is.
-            "done" | "error" => self.calls = fields.uint("tool_calls").or(self.calls),
+            "done" | "error" => {
+                self.calls = fields.uint("tool_calls").or(self.calls);
+                self.ended = fields.owned("outcome");
+            }
             _ => {}
         }
     }
@@ -216,6 +221,9 @@ impl Run {
             self.turn_over(out, talk);
             if let Some(calls) = self.calls {
                 out.counted(talk, calls);
+            }
+            if self.ended.as_deref().is_some_and(|outcome| outcome != "answered") {
+                out.ended_early(talk);
             }
             out.end(talk);
         }

@@ -20,6 +20,9 @@ pub trait Sink: Send {
     fn turn(&mut self, talk: Talk, turn: &Turn<'_>);
     /// So many tool calls are recorded of it as a sum, whatever its turns told of them.
     fn counted(&mut self, _talk: Talk, _calls: u64) {}
+    /// The recording says that its last run was landed, stopped or broken off: the model did not
+    /// end it by itself, whatever it said last.
+    fn ended_early(&mut self, _talk: Talk) {}
     /// Nothing more comes of this conversation.
     fn end(&mut self, talk: Talk);
 }

@@ -190,8 +190,8 @@ async fn a_cell_that_takes_long_goes_on_and_says_so() {
     assert!(ran.still_running && ran.cell.running && !ran.ok);
     let again = room.run(&id, By::Human).await.unwrap_err();
     assert_eq!(again.code, RefusedCode::Invalid);
-    let gone =
-        room.edit(Edit::DeleteCell { id: id.clone(), rev: 99 }, By::Human).await.unwrap_err();
+    let delete = Edit::DeleteCell { id: id.clone(), rev: ran.cell.rev };
+    let gone = room.edit(delete, By::Human).await.unwrap_err();
     assert!(gone.message.contains("is running"), "{gone}");
     // Another waits behind it, and both are broken off.
     let second = create(&room, "print never").await;

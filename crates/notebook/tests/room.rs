@@ -98,6 +98,9 @@ async fn of_two_who_edit_one_cell_one_is_told() {
     assert_eq!(now.source, room.watch().0.cells[0].source);
     let delete = Edit::DeleteCell { id: id.clone(), rev };
     assert_eq!(room.edit(delete, By::Human).await.unwrap_err().code, RefusedCode::Conflict);
+    // A revision that was never shown is no newer one.
+    let never = room.edit(update(&id, now.rev + 9, "blind"), By::Human).await.unwrap_err();
+    assert_eq!(never.code, RefusedCode::Conflict);
     room.edit(update(&id, now.rev, "both"), By::Human).await.unwrap();
 }
 

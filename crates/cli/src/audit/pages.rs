@@ -132,6 +132,10 @@ impl Sink for Bounded<'_, '_> {
         self.inner.counted(talk, calls);
     }
 
+    fn ended_early(&mut self, talk: Talk) {
+        self.inner.ended_early(talk);
+    }
+
     fn end(&mut self, talk: Talk) {
         self.inner.end(talk);
     }

@@ -86,6 +86,11 @@ impl Current {
         self.tool_calls = self.tool_calls.max(calls);
     }
 
+    /// Its end was not the model's own.
+    pub(crate) const fn ended_early(&mut self) {
+        self.answered = false;
+    }
+
     /// Counts a turn.
     pub(crate) fn spend(&mut self, turn: &Turn<'_>, cost: Option<NanoUsd>, class: Class) {
         let tokens = turn.usage.tokens;

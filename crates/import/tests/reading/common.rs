@@ -52,6 +52,10 @@ impl Sink for Told {
         self.0.push(line);
     }
 
+    fn ended_early(&mut self, talk: Talk) {
+        self.0.push(format!("{} ended early", talk.0));
+    }
+
     fn end(&mut self, talk: Talk) {
         self.0.push(format!("{} end", talk.0));
     }

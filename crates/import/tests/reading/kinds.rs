@@ -292,6 +292,7 @@ fn event_lines_of_several_runs_are_told_apart_and_a_log_without_contents_is_no_s
 {"v":1,"seq":4,"ts":"2026-01-01T00:00:00.000Z","run":"r2","turn":1,"event":"tool_result","id":"c","name":"shell","ok":false,"content":"no"}
 {"v":1,"seq":4,"ts":"2026-01-01T00:00:00.000Z","run":"r1","turn":2,"event":"usage","input":7,"output":1,"cache_read":0,"cache_write":0,"cost_usd":null}
 {"v":1,"seq":5,"ts":"2026-01-01T00:00:00.000Z","run":"r1","turn":2,"event":"done","outcome":"answered"}
+{"v":1,"seq":5,"ts":"2026-01-01T00:00:00.000Z","run":"r2","turn":1,"event":"done","outcome":"landed"}
 "#;
     let (kind, steps, _) = one(log);
     assert_eq!(kind, Some("softland"));
@@ -311,6 +312,7 @@ fn event_lines_of_several_runs_are_told_apart_and_a_log_without_contents_is_no_s
         "1 user machine",
         r#"1 turn c:shell{"command":"ls"} chars=0"#,
         "1 user c:failed",
+        "1 ended early",
         "1 end",
     ];
     assert_eq!(of("1"), second);

@@ -145,7 +145,7 @@ fn fits(source: &str) -> Result<(), Refused> {
 }
 
 fn as_seen(cell: &Cell, seen: u64) -> Result<(), Refused> {
-    if cell.rev > seen { Err(Refused::conflict(cell, seen)) } else { Ok(()) }
+    if cell.rev != seen { Err(Refused::conflict(cell, seen)) } else { Ok(()) }
 }
 
 fn idle(cell: &Cell, done: &str) -> Result<(), Refused> {
