@@ -34,6 +34,11 @@ const PASSED_ON: [HeaderName; 3] = [
 
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
+/// Whether a proxy says that it passes a request on.
+pub(crate) fn passed_on(headers: &HeaderMap) -> bool {
+    PASSED_ON.iter().any(|name| headers.contains_key(name))
+}
+
 /// The rules of one configuration.
 #[derive(Debug)]
 pub(crate) struct Guard {
@@ -156,8 +161,7 @@ impl Guard {
             Door::Admin => self.admin_is_loopback,
         };
         // Who comes through a proxy may be anywhere, wherever the proxy is.
-        let passed_on = PASSED_ON.iter().any(|name| headers.contains_key(name));
-        if loopback && !passed_on { Ok(()) } else { self.may_change(headers, token) }
+        if loopback && !passed_on(headers) { Ok(()) } else { self.may_change(headers, token) }
     }
 
     /// Whether somebody may change something by the pages' API: with the token of the

@@ -13,7 +13,7 @@ use http_body_util::BodyExt as _;
 use softland_session::wire::{Api, anthropic, chat, responses};
 
 use super::Asked;
-use super::head::UNBUFFERED;
+use super::head;
 use crate::body::{Body, Sender};
 
 /// How often the client is told that it is not forgotten.
@@ -31,7 +31,7 @@ pub(super) fn keep(asked: &Arc<Asked>, making: Making) -> Response<Body> {
     let mut response = Response::new(body);
     let kind = HeaderValue::from_static("text/event-stream; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);
-    response.headers_mut().insert(UNBUFFERED, HeaderValue::from_static("no"));
+    head::hurry(asked, response.headers_mut());
     response
 }
 

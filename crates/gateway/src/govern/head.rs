@@ -4,11 +4,12 @@ use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue};
 use softland_session::core::Phase;
 
+use super::Asked;
 use super::flow::Flow;
+use crate::guard::passed_on;
 use crate::headers;
 
-/// Proxies such as nginx hold back a stream that is not marked so.
-pub(super) const UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
+const UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 const RUN: HeaderName = HeaderName::from_static("x-softland-run");
 const PHASE: HeaderName = HeaderName::from_static("x-softland-phase");
@@ -26,10 +27,18 @@ pub(super) fn of(flow: &Flow, upstream: &HeaderMap) -> HeaderMap {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     }
     if streams {
-        headers.insert(UNBUFFERED, HeaderValue::from_static("no"));
+        hurry(&flow.opening.asked, &mut headers);
     }
     add(flow, &mut headers);
     headers
+}
+
+/// Marks a stream that a proxy has asked for: such as nginx hold it back otherwise. Whoever asks
+/// without one gets the provider's head.
+pub(super) fn hurry(asked: &Asked, headers: &mut HeaderMap) {
+    if passed_on(&asked.parts.headers) {
+        headers.insert(UNBUFFERED, HeaderValue::from_static("no"));
+    }
 }
 
 /// Adds what softland has to say (contract §8).
