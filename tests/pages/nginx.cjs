@@ -3,13 +3,11 @@
 const assert = require("node:assert/strict");
 const fs = require("node:fs");
 const http = require("node:http");
-const net = require("node:net");
 const path = require("node:path");
-const { spawn } = require("node:child_process");
-const { start, stop, started, sse, head, end } = require("./servers.cjs");
+const { Proxy, free, within } = require("./proxy.cjs");
+const { start, stop, provider, sse, head, end } = require("./servers.cjs");
 
 const [, , binary, nginx, work, version] = process.argv;
-const TIME = 60000;
 const NAME = "gateway.example";
 let checks = 0;
 
@@ -37,27 +35,6 @@ async function play(request, response) {
   say(" second");
   sse(response, "content_block_stop", { index: 0 });
   return end(response, "end_turn");
-}
-
-function provider() {
-  return new Promise((resolve) => {
-    const server = http.createServer((request, response) => { play(request, response).catch(() => response.destroy()); });
-    started.push({ kill: () => server.close() });
-    server.listen(0, "127.0.0.1", () => resolve("http://127.0.0.1:" + server.address().port));
-  });
-}
-
-function free() {
-  return new Promise((resolve) => {
-    const server = net.createServer();
-    server.listen(0, "127.0.0.1", () => { const { port } = server.address(); server.close(() => resolve(port)); });
-  });
-}
-
-function within(what, promise) {
-  let late;
-  const over = new Promise((_, reject) => { late = setTimeout(() => reject(new Error("not in time: " + what)), TIME); });
-  return Promise.race([promise, over]).finally(() => clearTimeout(late));
 }
 
 class Answer {
@@ -100,20 +77,11 @@ function turn(port, messages) {
 
 async function main() {
   const config = path.join(work, "softland.toml");
-  fs.writeFileSync(config, ['listen = "127.0.0.1:0"', 'allowed_hosts = ["' + NAME + '"]', "[upstream.anthropic]", 'base_url = "' + (await provider()) + '"', ""].join("\n"));
+  fs.writeFileSync(config, ['listen = "127.0.0.1:0"', 'allowed_hosts = ["' + NAME + '"]', "[upstream.anthropic]", 'base_url = "' + (await provider(play)) + '"', ""].join("\n"));
   const [, gateway, pages] = await start("serve", binary, ["serve", "--config", config], work, /listening on (http:\/\/\S+)[\s\S]*pages: (http:\/\/\S+)/);
   const token = { authorization: "Bearer " + pages.split("#token=")[1] };
   const port = await free();
-  const words = { "@WORK@": work, "@LISTEN@": "127.0.0.1:" + port, "@UPSTREAM@": gateway.replace("http://", "") };
-  const conf = fs.readFileSync(path.join(__dirname, "..", "nginx.conf"), "utf8").replace(/@[A-Z]+@/g, (word) => words[word]).replace(/proxy_http_version [0-9.]+;/, "proxy_http_version " + version + ";");
-  fs.writeFileSync(path.join(work, "nginx.conf"), conf);
-  const child = spawn(nginx, ["-p", work, "-e", path.join(work, "error.log"), "-c", path.join(work, "nginx.conf")], { stdio: "ignore" });
-  started.push(child);
-  await within("nginx", (async () => {
-    for (;;) {
-      try { await ask(port, "GET", "/", {}); return; } catch { await new Promise((done) => setTimeout(done, 50)); }
-    }
-  })());
+  await new Proxy(nginx, work).begin(port, gateway, (conf) => conf.replace(/proxy_http_version [0-9.]+;/, "proxy_http_version " + version + ";"));
   ok("the page comes through nginx, by the name that is allowed");
 
   const list = await ask(port, "GET", "/api/events", token);

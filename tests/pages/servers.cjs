@@ -70,7 +70,8 @@ async function play(request, response) {
   return end(response, "end_turn");
 }
 
-function provider() {
+// A provider of one's own: `play(request, response)` is what it says.
+function provider(play) {
   return new Promise((resolve) => {
     const server = http.createServer((request, response) => { play(request, response).catch(() => response.destroy()); });
     started.push({ kill: () => server.close() });
@@ -80,7 +81,7 @@ function provider() {
 
 async function all(binary, work) {
   const sim = await start("sim", binary, ["sim", "--listen", "127.0.0.1:0", "--scenario", "looper"], work, /listening on (http:\/\/\S+)/);
-  const hostile = await provider();
+  const hostile = await provider(play);
   const config = path.join(work, "softland.toml");
   fs.writeFileSync(config, [
     'listen = "127.0.0.1:0"', "[upstream.anthropic]", 'base_url = "' + sim[1] + '"',
@@ -94,4 +95,4 @@ async function all(binary, work) {
 
 function stop() { for (const child of started) child.kill(); }
 
-module.exports = { all, stop, start, started, sse, head, end };
+module.exports = { all, stop, start, started, provider, sse, head, end };

@@ -26,9 +26,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("agent", &["session"]),
     ("sim", &["wire"]),
     ("ledger", &["core"]),
-    ("gateway", &["session", "ledger"]),
+    ("pages", &[]),
+    ("gateway", &["session", "ledger", "pages"]),
     ("import", &["session"]),
-    ("notebook", &["agent"]),
+    ("notebook", &["agent", "pages"]),
     ("cli", &["agent", "sim", "gateway", "ledger", "import", "notebook"]),
 ];
 /// Those that it may have beside them in tests: the simulator is everybody's model.
@@ -259,6 +260,28 @@ fn no_file_is_large() {
     let large = |path: &PathBuf| fs::metadata(path).is_ok_and(|file| file.len() > FILE_BYTES);
     let large: Vec<_> = everything().into_iter().filter(large).map(|path| shown(&path)).collect();
     nothing("files over 1 MiB", &large);
+}
+
+#[test]
+fn what_pages_share_is_written_once() {
+    let folders = ["crates/pages/assets", "crates/gateway/pages", "crates/notebook/page"];
+    let mut seen = std::collections::BTreeMap::new();
+    let mut wrong = Vec::new();
+    for path in folders
+        .iter()
+        .flat_map(|folder| ["js", "css"].map(|kind| files(&root().join(folder), kind)).concat())
+    {
+        let text = read(&path);
+        let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+        for three in lines.windows(3).map(|three| three.join("\n")).filter(|t| t.len() > 100) {
+            let here = shown(&path);
+            let first = seen.entry(three.clone()).or_insert_with(|| here.clone());
+            if *first != here {
+                wrong.push(format!("{first} and {here}: {three}"));
+            }
+        }
+    }
+    nothing("lines that stand in two pages; put them into crates/pages", &wrong);
 }
 
 // --- documents

@@ -1,7 +1,9 @@
 // The list of runs, the way between the pages, totals, and cancelling.
 
 import { Feed, Refused, ask, hasToken, setToken } from "/feed.js";
-import { RunView, clean, count, el, money, time } from "/view.js";
+import { clean, count, el, money, time } from "/text.js";
+import { keepToken, takeToken } from "/token.js";
+import { RunView } from "/view.js";
 
 const $ = (id) => document.getElementById(id);
 const body = $("runs").tBodies[0];
@@ -30,16 +32,6 @@ function connection(word, error) {
   link.className = "link " + (word === "on" ? "on" : "off");
   link.textContent = word === "on" ? "live" : word === "refused" ? "refused" : "connecting again";
   if (error) trouble(error);
-}
-
-// The token comes in the fragment, and leaves the address at once.
-function takeToken() {
-  const given = /^#token=([^&]+)/.exec(location.hash);
-  if (given) {
-    sessionStorage.setItem("token", decodeURIComponent(given[1]));
-    history.replaceState(null, "", "/#runs");
-  }
-  setToken(sessionStorage.getItem("token") || "");
 }
 
 /* the list */
@@ -374,8 +366,7 @@ $("days").addEventListener("change", totals);
 $("skip").addEventListener("click", (event) => { event.preventDefault(); $("main").focus(); });
 $("token-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  sessionStorage.setItem("token", $("token").value.trim());
-  setToken($("token").value.trim());
+  setToken(keepToken($("token").value));
   $("token").value = "";
   fine();
   if (list) list.close();
@@ -384,9 +375,9 @@ $("token-form").addEventListener("submit", (event) => {
   if (run) { leave(); show(run); }
   load();
 });
-window.addEventListener("hashchange", () => { if (location.hash.startsWith("#token=")) takeToken(); go(false); });
+window.addEventListener("hashchange", () => { setToken(takeToken("/#runs")); go(false); });
 // What a test, or a person in the console, may ask of the page.
 window.softland = { rows, lose: () => { feed?.lose(); list?.lose(); }, get view() { return view; } };
-takeToken();
+setToken(takeToken("/#runs"));
 load();
 go(true);

@@ -2,7 +2,8 @@
 // same hand as the page of `softland audit`; here it is asked for and shown.
 
 import { Refused, ask, setToken } from "/feed.js";
-import { clean } from "/view.js";
+import { clean } from "/text.js";
+import { keepToken, takeToken } from "/token.js";
 
 const MOST = 256 * 1024 * 1024;
 const $ = (id) => document.getElementById(id);
@@ -67,24 +68,14 @@ async function read(file) {
   }
 }
 
-function takeToken() {
-  const given = /^#token=([^&]+)/.exec(location.hash);
-  if (given) {
-    sessionStorage.setItem("token", decodeURIComponent(given[1]));
-    history.replaceState(null, "", "/audit");
-  }
-  setToken(sessionStorage.getItem("token") || "");
-}
-
 $("file").addEventListener("change", () => { if ($("file").files.length) read($("file").files[0]); });
 $("ledger").addEventListener("click", () => { $("file").value = ""; read(null); });
 $("stop").addEventListener("click", () => { if (under) under.abort(); });
 $("token-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  sessionStorage.setItem("token", $("token").value.trim());
-  setToken($("token").value.trim());
+  setToken(keepToken($("token").value));
   $("token").value = "";
   read(wanted);
 });
-takeToken();
+setToken(takeToken("/audit"));
 read(null);

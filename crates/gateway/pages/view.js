@@ -1,101 +1,15 @@
 // One run, as it happens: what was said in block order, what was done and seen, and what it cost.
 // Whatever comes from a model or a tool is text and nothing else.
 
-const SHOWN = 6000;          // characters of a block before "show more"
-const STEP = 60000;          // characters that one "show more" adds
+import { callBlock, interventionBlock, resultText, saidBlock, signalBlock, thought } from "/blocks.js";
+import { Words, clean, clock, count, el, money, time } from "/text.js";
+
 const FRAME_MS = 8;          // work of one frame
 const FRAME_EVENTS = 250;
 
 const number = new Intl.NumberFormat();
 const percent = new Intl.NumberFormat(undefined, { style: "percent", maximumFractionDigits: 0 });
 const took = (ms) => (ms < 1000 ? ms + " ms" : number.format(ms / 1000) + " s");
-
-export function el(name, props = {}, ...children) {
-  const node = document.createElement(name);
-  for (const [key, value] of Object.entries(props)) {
-    if (value === undefined || value === null) continue;
-    if (key in node && key !== "list") node[key] = value; else node.setAttribute(key, value);
-  }
-  node.append(...children.filter((child) => child !== null && child !== undefined));
-  return node;
-}
-
-export function money(usd) {
-  if (usd === null || usd === undefined) return "unknown";
-  const value = Number(usd);
-  if (value === 0) return "$0";
-  return "$" + (value >= 1 ? value.toFixed(2) : value.toFixed(value >= 0.01 ? 3 : 5).replace(/0+$/, ""));
-}
-
-export function count(n, one, many = one + "s") { return number.format(n) + " " + (n === 1 ? one : many); }
-
-export function time(ts, only = false) {
-  const at = new Date(ts);
-  return only ? at.toLocaleTimeString() : at.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
-}
-
-// Colours and cursor moves of terminals go; other controls and directions are made visible.
-export function clean(text) {
-  return String(text)
-    .replace(/\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)/g, "")
-    .replace(/\x1b\[[0-?]*[ -/]*[@-~]/g, "")
-    .replace(/\r\n/g, "\n")
-    .replace(/[\x00-\x08\x0b-\x1f]/g, (c) => String.fromCharCode(0x2400 + c.charCodeAt(0)))
-    .replace(/[\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g, (c) => "⟦U+" + c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0") + "⟧");
-}
-
-// Text that grows, cut where it is long.
-class Words {
-  constructor(node) {
-    this.node = node; this.all = ""; this.shown = 0; this.limit = SHOWN; this.node.dir = "auto";
-  }
-  add(text) { this.all += text; }
-  paint() {
-    const to = Math.min(this.all.length, this.limit);
-    if (to > this.shown) {
-      this.node.append(document.createTextNode(clean(this.all.slice(this.shown, to))));
-      this.shown = to;
-    }
-    const left = this.all.length - this.shown;
-    if (left > 0) this.offer(left);
-    else if (this.more) { this.more.remove(); this.more = null; }
-  }
-  offer(left) {
-    if (!this.more) {
-      this.more = el("button", { type: "button", className: "more" });
-      this.more.addEventListener("click", () => { this.limit += STEP; this.paint(); });
-      this.node.after(this.more);
-    }
-    this.more.textContent = "Show more (" + count(left, "character") + " left)";
-  }
-}
-
-const WHY = {
-  countdown: "told the model how many calls are left", warn: "warned the model that a limit is near",
-  note: "noted in the tool result that the run goes in circles", ask: "asked the model to answer now",
-  refuse: "refused a tool call", none: "asked for an answer without tools",
-  respond: "asked for the answer tool", nudge: "asked again after an empty turn",
-  local_answer: "answered itself", trim_tail: "took out what the model had made up behind a call",
-  stop: "stopped the run", deny_spend: "sent no further request: the money is not there",
-};
-const SAW = {
-  empty: "an empty turn", trivial: "a trivial turn", stale: "the same context answered in vain",
-  repeat: "the same call with the same result", cycle: "a cycle of rounds", errors: "the same error again and again",
-  echo: "a call beside an invented result", sweep: "one tool over ever new arguments", truncated: "output cut again and again",
-};
-const STRONG = new Set(["ask", "refuse", "none", "respond", "stop", "local_answer", "deny_spend"]);
-
-function because(why) {
-  if (!why) return "";
-  const value = (limit) => {
-    if (limit === null || limit === undefined) return "";
-    if (typeof limit !== "object") return String(limit);
-    return Object.values(limit).join(" ");
-  };
-  const reason = why.reason ? String(typeof why.reason === "object" ? JSON.stringify(why.reason) : why.reason).replaceAll("_", " ") : "";
-  const used = value(why.used), limit = value(why.limit);
-  return reason + (used !== "" && limit !== "" ? ": " + used + " of " + limit : "");
-}
 
 export class RunView {
   constructor(root, run, { onCancel, say }) {
@@ -187,30 +101,15 @@ export class RunView {
   }
 
   words(turn, kind, middle = false) {
-    let node, body;
-    if (kind === "thinking") {
-      const summary = el("summary", { textContent: "Thinking" });
-      body = el("div", { className: "words" });
-      node = el("details", { className: "block thinking" }, summary, body);
-    } else {
-      body = el("div", { className: "words" });
-      node = el("div", { className: "block text" }, body);
-    }
-    if (middle) node.prepend(el("span", { className: "faint", textContent: "… " }));
-    this.put(turn, node, kind);
-    this.block = { kind, turn, node, words: new Words(body) };
+    this.block = { turn, ...saidBlock(kind) };
+    if (middle) this.block.node.prepend(el("span", { className: "faint", textContent: "… " }));
+    this.put(turn, this.block.node, kind);
     return this.block;
   }
 
   call(turn, id, name) {
-    const pre = el("pre", { className: "words", tabIndex: 0 });
-    pre.setAttribute("aria-label", "Input of " + name);
-    const how = el("span", { className: "how", textContent: "calling" });
-    const node = el("article", { className: "block call" },
-      el("p", {}, el("span", { className: "tool isolated", textContent: clean(name) }), el("span", { className: "id mono isolated", textContent: clean(id) }), how), pre);
-    node.setAttribute("aria-label", "Tool call " + name);
-    this.put(turn, node, "tool");
-    this.block = { kind: "tool", turn, key: id, node, how, name, words: new Words(pre) };
+    this.block = { turn, key: id, ...callBlock(id, name) };
+    this.put(turn, this.block.node, "tool");
     this.calls.set(turn.n + "/" + id, this.block);
     return this.block;
   }
@@ -231,7 +130,7 @@ export class RunView {
       case "turn_start":
         turn.title.textContent = "Turn " + event.turn + (event.turns_limit ? " of " + event.turns_limit : "");
         turn.title.title = time(event.ts);
-        turn.title.append(el("span", { textContent: " · " + time(event.ts, true) }));
+        turn.title.append(el("span", { textContent: " · " + clock(event.ts) }));
         break;
       case "turn_again":
         for (const node of [...turn.node.children]) {
@@ -249,8 +148,8 @@ export class RunView {
       case "tool_input_delta": this.more(this.open(turn, "tool", event.id), event.partial_json); break;
       case "block_stop": this.stopped(); break;
       case "tool_result": this.result(turn, event); break;
-      case "signal": this.signal(turn, event); break;
-      case "intervention": this.intervention(turn, event); break;
+      case "signal": this.put(turn, signalBlock(event), "signal"); break;
+      case "intervention": this.put(turn, interventionBlock(event), "intervention"); break;
       case "usage": this.usage(turn, event); break;
       case "child": break;
       case "done": case "error": this.ended(event); break;
@@ -262,10 +161,7 @@ export class RunView {
     const block = this.block;
     this.block = null;
     if (!block) return;
-    if (block.kind === "thinking") {
-      const n = block.words.all.length;
-      block.node.querySelector("summary").textContent = n ? "Thinking (" + count(n, "character") + ")" : "Thinking (not shown by the provider)";
-    }
+    if (block.kind === "thinking") thought(block);
     if (block.kind === "tool" && !block.done) block.how.textContent = "called";
   }
 
@@ -284,35 +180,11 @@ export class RunView {
     const bytes = new Blob([event.content || ""]).size + (event.cut_bytes || 0);
     block.how.textContent = (event.ok ? "succeeded" : "failed") + " · " + count(bytes, "byte");
     block.how.classList.toggle("failed", !event.ok);
-    const pre = el("pre", { className: "words", tabIndex: 0 });
-    pre.setAttribute("aria-label", "Result of " + block.name);
-    const holder = el("div", { className: "result" }, pre);
-    block.node.append(holder);
-    const words = new Words(pre);
-    words.add(event.content || "(no text)");
+    const { pre, words } = resultText(block, event.content);
+    block.node.append(el("div", { className: "result" }, pre));
     if (event.cut_bytes) words.add("\n[" + count(event.cut_bytes, "byte") + " more are not shown here]");
     if (event.parts_without_text) words.add("\n[" + count(event.parts_without_text, "part") + " without text]");
     this.dirty.add(words);
-  }
-
-  signal(turn, event) {
-    const evidence = event.evidence || {};
-    const turns = (evidence.turns || []).join(", ");
-    const node = el("div", { className: "block did" },
-      el("p", { textContent: "Signal " + event.signal + ": " + (SAW[event.signal] || "") + (turns ? " (turns " + turns + ")" : "") }));
-    const quote = evidence.call || evidence.text;
-    if (quote) node.append(el("p", { className: "quote words", dir: "auto", textContent: clean(quote).slice(0, 400) }));
-    this.put(turn, node, "signal");
-  }
-
-  intervention(turn, event) {
-    const word = event.intervention;
-    const would = event.observed ? "would have " : "";
-    const node = el("div", { className: "block did" + (STRONG.has(word) ? " strong" : "") });
-    const why = because(event.because);
-    node.append(el("p", {}, el("strong", { textContent: word }), " · softland " + would + (WHY[word] || "did something") + (why ? " (" + why + ")" : "")));
-    if (event.text) node.append(el("p", { className: "quote words", dir: "auto", textContent: clean(event.text).slice(0, 2000) }));
-    this.put(turn, node, "intervention");
   }
 
   usage(turn, event) {

@@ -4,10 +4,11 @@ import { Cells } from "/cells.js";
 import { ChatView } from "/chat.js";
 import { Link } from "/link.js";
 import { clean, el } from "/text.js";
+import { keepToken, takeToken } from "/token.js";
 
 const $ = (id) => document.getElementById(id);
 const WORDS = { none: "not started", starting: "starting", idle: "idle", busy: "busy", dead: "dead", stopped: "stopped" };
-let link = null;
+let link = null, token = takeToken("/");
 
 function say(text) { $("said").textContent = text; }
 
@@ -102,7 +103,7 @@ function connection(word, why) {
 
 function connect() {
   if (link) link.close();
-  link = new Link(sessionStorage.getItem("token") || "", { begin, change, event: (event) => chat.take(event), state: connection });
+  link = new Link(token, { begin, change, event: (event) => chat.take(event), state: connection });
   // For the tests of the page.
   window.softland = { link, cells, chat };
 }
@@ -150,8 +151,7 @@ $("to-notebook").addEventListener("click", () => view("notebook"));
 $("to-chat").addEventListener("click", () => view("chat"));
 $("token-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  const given = /token=([0-9a-f]+)/.exec($("token").value);
-  sessionStorage.setItem("token", given ? given[1] : $("token").value.trim());
+  token = keepToken($("token").value);
   connect();
 });
 $("skip").addEventListener("click", (event) => { event.preventDefault(); $("cells").focus(); });
@@ -161,10 +161,4 @@ window.addEventListener("beforeunload", (event) => {
 });
 window.addEventListener("resize", () => { for (const cell of cells.all.values()) cell.size(); });
 
-// The token comes in the fragment, and leaves the address at once.
-const given = /^#token=([^&]+)/.exec(location.hash);
-if (given) {
-  sessionStorage.setItem("token", decodeURIComponent(given[1]));
-  history.replaceState(null, "", "/");
-}
 connect();

@@ -1,28 +1,15 @@
 // The assistant's runs as they happen: what was said in block order, each call with its input and
 // its result, what softland did, and how the run ended.
 
-import { Words, clean, count, el, markdown, money, time } from "/text.js";
+import { callBlock, interventionBlock, resultText, saidBlock, signalBlock, thought } from "/blocks.js";
+import { Words, clean, clock, count, el, markdown, money } from "/text.js";
 
 const FRAME_MS = 8;
-const WHY = {
-  countdown: "told the model how many calls are left", warn: "warned the model that a limit is near",
-  note: "noted in the tool result that the run goes in circles", ask: "asked the model to answer now",
-  refuse: "refused a tool call", none: "asked for an answer without tools", respond: "asked for the answer by its tool",
-  nudge: "asked again, since the turn was empty", local_answer: "answered in the model's place",
-  trim_tail: "cut text behind the calls", stop: "stopped the run", deny_spend: "sent nothing more: the money is gone",
-};
-const STRONG = new Set(["ask", "refuse", "none", "respond", "stop", "local_answer", "deny_spend"]);
 const LIMITS = { tool_calls_limit: ["tool call", "tool calls"], turns_limit: ["turn", "turns"], tokens_limit: ["token", "tokens"],
   result_chars_limit: ["character of results", "characters of results"], cost_limit_usd: ["dollar", "dollars"],
   session_cost_limit_usd: ["dollar", "dollars"], time_limit: ["", ""] };
 
-function because(why) {
-  if (!why) return "";
-  const value = (limit) => (limit === null || limit === undefined ? "" : typeof limit === "object" ? Object.values(limit).join(" ") : String(limit));
-  const reason = why.reason ? String(typeof why.reason === "object" ? JSON.stringify(why.reason) : why.reason).replaceAll("_", " ") : "";
-  const used = value(why.used), limit = value(why.limit);
-  return reason + (used !== "" && limit !== "" ? ": " + used + " of " + limit : "");
-}
+const cost = (usd) => (usd === null || usd === undefined ? "cost unknown" : money(usd));
 
 export class ChatView {
   constructor(log, { say, doing, busy }) {
@@ -90,27 +77,16 @@ export class ChatView {
   }
 
   words(run, kind) {
-    const body = el("div", { className: "words" });
-    const node = kind === "thinking"
-      ? el("details", { className: "block thinking" }, el("summary", { textContent: "Thinking" }), body)
-      : el("div", { className: "block text" }, body);
-    this.put(run, node, kind);
-    run.block = { kind, node, words: new Words(body) };
+    run.block = saidBlock(kind);
+    this.put(run, run.block.node, kind);
     return run.block;
   }
 
   call(run, id, name) {
-    const pre = el("pre", { className: "words", tabIndex: 0 });
-    pre.setAttribute("aria-label", "Input of " + name);
-    const how = el("span", { className: "how", textContent: "calling" });
-    const node = el("article", { className: "block call" },
-      el("p", {}, el("span", { className: "tool isolated", textContent: clean(name) }), el("span", { className: "id mono isolated", textContent: clean(id) }), how), pre);
-    node.setAttribute("aria-label", "Tool call " + clean(name) + " " + clean(id));
-    this.put(run, node, "tool");
-    const block = { kind: "tool", id, name, node, how, pre, words: new Words(pre), done: false };
-    run.block = block;
-    run.calls.set(run.turn + "/" + id, block);
-    return block;
+    run.block = callBlock(id, name);
+    this.put(run, run.block.node, "tool");
+    run.calls.set(run.turn + "/" + id, run.block);
+    return run.block;
   }
 
   find(run, event) { return run.calls.get((event.turn || 0) + "/" + event.id) || this.call(run, event.id, event.name || "(a tool)"); }
@@ -133,8 +109,8 @@ export class ChatView {
       case "block_stop": this.stopped(run); break;
       case "tool_execute": this.executes(this.find(run, event), event); break;
       case "tool_result": this.result(this.find(run, event), event); break;
-      case "signal": this.put(run, el("div", { className: "block did" }, el("p", { textContent: "Signal " + event.signal + ((event.evidence?.turns || []).length ? " (turns " + event.evidence.turns.join(", ") + ")" : "") })), "signal"); break;
-      case "intervention": this.intervention(run, event); break;
+      case "signal": this.put(run, signalBlock(event), "signal"); break;
+      case "intervention": this.put(run, interventionBlock(event), "intervention"); break;
       case "usage": this.usage(run, event); break;
       case "done": case "error": this.ended(run, event); break;
       default: break;
@@ -154,7 +130,7 @@ export class ChatView {
   started(run, event) {
     run.model = event.model;
     run.limits = event.policy || {};
-    this.put(run, el("p", { className: "block faint isolated", dir: "auto", textContent: time(event.ts) + " · " + clean(event.model) }), "start");
+    this.put(run, el("p", { className: "block faint isolated", dir: "auto", textContent: clock(event.ts) + " · " + clean(event.model) }), "start");
     this.busy(true);
     this.doing("the assistant begins");
   }
@@ -172,7 +148,7 @@ export class ChatView {
     const block = run.block;
     run.block = null;
     if (!block) return;
-    if (block.kind === "thinking") block.node.querySelector("summary").textContent = block.words.all ? "Thinking (" + count(block.words.all.length, "character") + ")" : "Thinking (not shown by the provider)";
+    if (block.kind === "thinking") thought(block);
     if (block.kind === "tool" && !block.done) block.how.textContent = "called";
     if (block.kind === "text") this.formatted(block);
   }
@@ -201,27 +177,16 @@ export class ChatView {
     block.how.classList.remove("busy");
     block.how.textContent = (event.ok ? "succeeded" : "failed") + " · " + new Intl.NumberFormat().format(event.ms) + " ms";
     block.how.classList.toggle("failed", !event.ok);
-    const pre = el("pre", { className: "words", tabIndex: 0 });
-    pre.setAttribute("aria-label", "Result of " + clean(block.name));
+    const { pre, words } = resultText(block, event.content);
     const open = !event.ok || event.content.length < 400;
     const holder = el("details", { className: "result", open }, el("summary", { textContent: "Result (" + count(event.content.length, "character") + ")" }), pre);
     block.node.append(holder);
-    const words = new Words(pre);
-    words.add(event.content || "(no text)");
     this.dirty.add(words);
-  }
-
-  intervention(run, event) {
-    const word = event.intervention, why = because(event.because);
-    const node = el("div", { className: "block did" + (STRONG.has(word) ? " strong" : "") },
-      el("p", {}, el("strong", { textContent: word }), " · softland " + (WHY[word] || "did something") + (why ? " (" + why + ")" : "")));
-    if (event.text) node.append(el("p", { className: "quote words", dir: "auto", textContent: clean(event.text).slice(0, 2000) }));
-    this.put(run, node, "intervention");
   }
 
   usage(run, event) {
     const all = event.input + event.cache_read + event.cache_write;
-    this.put(run, el("p", { className: "block cost", textContent: [count(all, "token") + " in", count(event.output, "token") + " out", money(event.cost_usd)].join(" · ") }), "usage");
+    this.put(run, el("p", { className: "block cost", textContent: [count(all, "token") + " in", count(event.output, "token") + " out", cost(event.cost_usd)].join(" · ") }), "usage");
   }
 
   ended(run, event) {
@@ -232,7 +197,7 @@ export class ChatView {
       const unit = limit ? (String(event.value) === "1" ? limit[0] : limit[1]) : "";
       node.append(el("p", { className: "limit", textContent: clean("Limit reached: " + event.limit + " = " + event.value + (unit ? " " + unit : "")) }));
     }
-    const said = [count(event.turns || 0, "turn"), count(event.tool_calls || 0, "tool call"), money(event.cost_usd), time(event.ts)];
+    const said = [count(event.turns || 0, "turn"), count(event.tool_calls || 0, "tool call"), cost(event.cost_usd), clock(event.ts)];
     if (String(run.model || "").startsWith("sim/")) said.push("simulated: nothing was paid");
     node.append(el("p", { className: "faint", textContent: said.join(" · ") }));
     if (event.message) node.append(el("p", { dir: "auto", className: "words", textContent: clean(event.message).slice(0, 4000) }));

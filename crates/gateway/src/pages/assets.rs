@@ -1,45 +1,34 @@
 //! The files of the pages, which are part of the program.
 
+use std::sync::LazyLock;
+
 use http::Response;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::header::HeaderMap;
+use softland_pages::{HTML, SCRIPT, STYLE, Styles, page};
 
 use crate::body::Body;
 
-/// What a page may do: nothing but what is served here.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-                      img-src 'self' data:; base-uri 'none'; form-action 'none'; \
-                      frame-ancestors 'none'";
-
-const HEADERS: [(HeaderName, &str); 5] = [
-    (HeaderName::from_static("content-security-policy"), POLICY),
-    (HeaderName::from_static("x-content-type-options"), "nosniff"),
-    (HeaderName::from_static("referrer-policy"), "no-referrer"),
-    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
-];
+static RUNS: LazyLock<String> = LazyLock::new(|| page(include_str!("../../pages/index.html")));
+static AUDIT: LazyLock<String> = LazyLock::new(|| page(include_str!("../../pages/audit.html")));
 
 /// A file by its path.
 pub(super) fn find(path: &str) -> Option<Response<Body>> {
     let (kind, bytes): (_, &'static [u8]) = match path {
-        "/" => ("text/html; charset=utf-8", include_bytes!("../../pages/index.html")),
-        "/app.css" => ("text/css; charset=utf-8", include_bytes!("../../pages/app.css")),
-        "/app.js" => ("text/javascript; charset=utf-8", include_bytes!("../../pages/app.js")),
-        "/view.js" => ("text/javascript; charset=utf-8", include_bytes!("../../pages/view.js")),
-        "/feed.js" => ("text/javascript; charset=utf-8", include_bytes!("../../pages/feed.js")),
-        "/audit" => ("text/html; charset=utf-8", include_bytes!("../../pages/audit.html")),
-        "/audit.js" => ("text/javascript; charset=utf-8", include_bytes!("../../pages/audit.js")),
-        "/icon.svg" => ("image/svg+xml", include_bytes!("../../pages/icon.svg")),
-        _ => return None,
+        "/" => (HTML, RUNS.as_bytes()),
+        "/app.css" => (STYLE, include_bytes!("../../pages/app.css")),
+        "/app.js" => (SCRIPT, include_bytes!("../../pages/app.js")),
+        "/view.js" => (SCRIPT, include_bytes!("../../pages/view.js")),
+        "/feed.js" => (SCRIPT, include_bytes!("../../pages/feed.js")),
+        "/audit" => (HTML, AUDIT.as_bytes()),
+        "/audit.js" => (SCRIPT, include_bytes!("../../pages/audit.js")),
+        _ => softland_pages::file(path)?,
     };
     let mut response = Response::new(Body::full(bytes));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    softland_pages::of_kind(response.headers_mut(), kind);
     Some(response)
 }
 
 /// Adds what every response of the pages says to browsers.
 pub(super) fn protect(headers: &mut HeaderMap) {
-    for (name, value) in HEADERS {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    softland_pages::protect(headers, Styles::Own);
 }

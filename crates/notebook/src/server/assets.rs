@@ -1,52 +1,45 @@
 //! The files of the page, which are part of the program.
 
+use std::sync::LazyLock;
+
 use axum::body::Body;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use axum::http::header::HeaderMap;
 use axum::response::Response;
+use softland_pages::{HTML, SCRIPT, STYLE, Styles, page};
 
-/// What the page may do: nothing but what is served here. Styles of a cell's own HTML are allowed,
-/// since the frame that shows it stands under this policy, too; the frame allows nothing else.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
-                      connect-src 'self'; img-src 'self' data:; base-uri 'none'; \
-                      form-action 'none'; frame-ancestors 'none'";
+static PAGE: LazyLock<String> = LazyLock::new(|| page(include_str!("../../page/index.html")));
 
-const HEADERS: [(HeaderName, &str); 5] = [
-    (HeaderName::from_static("content-security-policy"), POLICY),
-    (HeaderName::from_static("x-content-type-options"), "nosniff"),
-    (HeaderName::from_static("referrer-policy"), "no-referrer"),
-    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
-];
-
-const SCRIPT: &str = "text/javascript; charset=utf-8";
-
-/// Each file: its path, its type, what is in it.
-const FILES: [(&str, &str, &[u8]); 9] = [
-    ("/", "text/html; charset=utf-8", include_bytes!("../../page/index.html")),
-    ("/app.css", "text/css; charset=utf-8", include_bytes!("../../page/app.css")),
+/// Each file of its own: its path, its type, what is in it.
+const FILES: [(&str, &str, &[u8]); 6] = [
+    ("/app.css", STYLE, include_bytes!("../../page/app.css")),
     ("/app.js", SCRIPT, include_bytes!("../../page/app.js")),
     ("/cells.js", SCRIPT, include_bytes!("../../page/cells.js")),
     ("/outputs.js", SCRIPT, include_bytes!("../../page/outputs.js")),
     ("/chat.js", SCRIPT, include_bytes!("../../page/chat.js")),
-    ("/text.js", SCRIPT, include_bytes!("../../page/text.js")),
     ("/link.js", SCRIPT, include_bytes!("../../page/link.js")),
-    ("/icon.svg", "image/svg+xml", include_bytes!("../../page/icon.svg")),
 ];
+
+/// What is at a path: its type and its content.
+fn at(path: &str) -> Option<(&'static str, &'static [u8])> {
+    if path == "/" {
+        return Some((HTML, PAGE.as_bytes()));
+    }
+    let own = FILES.iter().find(|(name, ..)| *name == path);
+    own.map(|(_, kind, bytes)| (*kind, *bytes)).or_else(|| softland_pages::file(path))
+}
 
 /// A file by its path.
 pub(super) fn find(path: &str) -> Option<Response> {
-    let (_, kind, bytes) = FILES.iter().find(|(name, ..)| *name == path)?;
-    let mut response = Response::new(Body::from(*bytes));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    let (kind, bytes) = at(path)?;
+    let mut response = Response::new(Body::from(bytes));
+    softland_pages::of_kind(response.headers_mut(), kind);
     Some(response)
 }
 
-/// Adds what every response says to browsers.
+/// Adds what every response says to browsers. Styles of a cell's own HTML are allowed, since the
+/// frame that shows it stands under this policy, too; the frame allows nothing else.
 pub(super) fn protect(headers: &mut HeaderMap) {
-    for (name, value) in HEADERS {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    softland_pages::protect(headers, Styles::Framed);
 }
 
 #[cfg(test)]
@@ -55,9 +48,12 @@ mod tests {
 
     #[test]
     fn the_page_is_small_and_asks_nobody_else() {
-        assert!(FILES.iter().map(|(.., bytes)| bytes.len()).sum::<usize>() < 300_000);
-        for (path, _, bytes) in FILES {
-            let text = std::str::from_utf8(bytes).unwrap();
+        let shared = ["/", "/base.css", "/text.js", "/blocks.js", "/token.js", "/icon.svg"];
+        let paths: Vec<&str> = FILES.iter().map(|(path, ..)| *path).chain(shared).collect();
+        let sizes = paths.iter().map(|path| at(path).unwrap().1.len());
+        assert!(sizes.sum::<usize>() < 300_000);
+        for path in paths {
+            let text = std::str::from_utf8(at(path).unwrap().1).unwrap();
             let own = text.replace("http://www.w3.org/2000/svg", "");
             for foreign in ["src=\"http", "href=\"http", "url(http", "from \"http", "innerHTML"] {
                 assert!(!own.contains(foreign), "{path}: {foreign}");

@@ -1,4 +1,4 @@
-// Text that comes from a model, a tool or a cell, shown as text and nothing else.
+// What comes from a model, a tool or a cell, shown as text and nothing else; numbers with their units.
 
 const SHOWN = 6000;          // characters of a block before "show more"
 const STEP = 60000;          // characters that one "show more" adds
@@ -16,7 +16,7 @@ export function el(name, props = {}, ...children) {
 }
 
 export function money(usd) {
-  if (usd === null || usd === undefined) return "cost unknown";
+  if (usd === null || usd === undefined) return "unknown";
   const value = Number(usd);
   if (value === 0) return "$0";
   return "$" + (value >= 1 ? value.toFixed(2) : value.toFixed(value >= 0.01 ? 3 : 5).replace(/0+$/, ""));
@@ -24,7 +24,11 @@ export function money(usd) {
 
 export function count(n, one, many = one + "s") { return number.format(n) + " " + (n === 1 ? one : many); }
 
-export function time(ts) { return new Date(ts).toLocaleTimeString(); }
+export function time(ts) {
+  return new Date(ts).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+}
+
+export function clock(ts) { return new Date(ts).toLocaleTimeString(); }
 
 export function seconds(s) {
   return new Intl.NumberFormat(undefined, { maximumFractionDigits: s < 10 ? 2 : 0 }).format(s) + " s";

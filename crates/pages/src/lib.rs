@@ -1,0 +1,100 @@
+//! What the pages of softland share, whichever crate serves them: the head of their HTML, their
+//! style, how they show text and runs, and what every response tells browsers.
+
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+
+/// The type of a page.
+pub const HTML: &str = "text/html; charset=utf-8";
+/// The type of a style sheet.
+pub const STYLE: &str = "text/css; charset=utf-8";
+/// The type of a script.
+pub const SCRIPT: &str = "text/javascript; charset=utf-8";
+
+/// What stands in a page's HTML where its head begins; [`page`] puts the shared lines there.
+const MARK: &str = "<!-- head -->\n";
+const HEAD: &str = include_str!("../assets/head.html");
+
+/// What a page may do: nothing but what is served beside it.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+                      img-src 'self' data:; base-uri 'none'; form-action 'none'; \
+                      frame-ancestors 'none'";
+/// With styles inside of HTML, for a frame that shows somebody's and allows nothing else.
+const POLICY_STYLED: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
+                             connect-src 'self'; img-src 'self' data:; base-uri 'none'; \
+                             form-action 'none'; frame-ancestors 'none'";
+
+const HEADERS: [(HeaderName, &str); 5] = [
+    (CACHE_CONTROL, "no-store"),
+    (HeaderName::from_static("x-content-type-options"), "nosniff"),
+    (HeaderName::from_static("referrer-policy"), "no-referrer"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+];
+
+/// Whose styles a page may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Styles {
+    /// Those of its own files.
+    Own,
+    /// Those of HTML that it shows in a frame, too: the frame stands under the page's policy.
+    Framed,
+}
+
+/// A file that every page needs, by its path: its type, and what is in it.
+#[must_use]
+pub fn file(path: &str) -> Option<(&'static str, &'static [u8])> {
+    Some(match path {
+        "/base.css" => (STYLE, include_bytes!("../assets/base.css")),
+        "/text.js" => (SCRIPT, include_bytes!("../assets/text.js")),
+        "/blocks.js" => (SCRIPT, include_bytes!("../assets/blocks.js")),
+        "/token.js" => (SCRIPT, include_bytes!("../assets/token.js")),
+        "/icon.svg" => ("image/svg+xml", include_bytes!("../assets/icon.svg")),
+        _ => return None,
+    })
+}
+
+/// A page's HTML with the head that all have.
+#[must_use]
+pub fn page(html: &str) -> String {
+    html.replacen(MARK, HEAD, 1)
+}
+
+/// Says of a response what it is.
+pub fn of_kind(headers: &mut HeaderMap, kind: &'static str) {
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+}
+
+/// Adds what every response says to browsers.
+pub fn protect(headers: &mut HeaderMap, styles: Styles) {
+    for (name, value) in HEADERS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    let policy = match styles {
+        Styles::Own => POLICY,
+        Styles::Framed => POLICY_STYLED,
+    };
+    let name = HeaderName::from_static("content-security-policy");
+    headers.insert(name, HeaderValue::from_static(policy));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_the_head_once_and_its_files_are_there() {
+        let made = page("<head>\n<!-- head -->\n<title>a</title>\n</head>\n<!-- head -->\n");
+        assert_eq!(made.matches("charset").count(), 1);
+        assert!(made.starts_with("<head>\n<meta charset=\"utf-8\">"));
+        for part in made.split("href=\"").skip(1) {
+            let path = part.split('"').next().unwrap();
+            assert!(file(path).is_some(), "{path}");
+        }
+        assert!(file("/nothing").is_none());
+    }
+
+    #[test]
+    fn the_policies_differ_in_styles_alone() {
+        assert_eq!(POLICY_STYLED.replace(" 'unsafe-inline'", ""), POLICY);
+    }
+}
