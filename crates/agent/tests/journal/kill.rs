@@ -57,16 +57,23 @@ async fn child() {
 }
 
 fn killed(folder: &Path, at: u64, when: &str) -> bool {
-    killed_in("kill::child", folder, at, when)
+    killed_in("kill::child", folder, at, when, &[])
 }
 
 /// Runs a process until it is killed at its record `at`; false where it came to its end.
-pub(crate) fn killed_in(child: &str, folder: &Path, at: u64, when: &str) -> bool {
+pub(crate) fn killed_in(
+    child: &str,
+    folder: &Path,
+    at: u64,
+    when: &str,
+    variables: &[(&str, &str)],
+) -> bool {
     let status = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", child, "--test-threads=1"])
         .env(FOLDER, folder)
         .env(AT, at.to_string())
         .env(WHEN, when)
+        .envs(variables.iter().copied())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status()

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use softland_agent::core::NanoUsd;
+use softland_agent::core::{Millis, NanoUsd};
 use softland_agent::http::{Request, Response, Transport, TransportError};
 use softland_agent::journal::new_id;
 use softland_agent::{Agent, Crew, Member};
@@ -139,6 +139,32 @@ pub(crate) fn lead(folder: &Path, model: &Arc<Model>, dollars: f64) -> Agent {
 
 /// Money for the whole errand, requests that are charged whole included.
 pub(crate) const ENOUGH: f64 = 60.0;
+
+/// What else limits the runs of a tree.
+pub(crate) const LIMITS: [&str; 3] = ["time", "chars", "few chars"];
+
+/// The lead under such a limit, and all below it.
+pub(crate) fn limited(folder: &Path, model: &Arc<Model>, limit: &str) -> Agent {
+    let mut lead = lead(folder, model, ENOUGH);
+    let own = |agent: &mut Agent| match limit {
+        "time" => agent.policy.time_limit = Some(Millis::from_secs(3600)),
+        // Calls run one by one.
+        _ => agent.policy.result_chars_limit = Some(100_000),
+    };
+    let crew = lead.crew.as_ref().unwrap();
+    let members = crew.members().iter().map(|member| {
+        let mut member = member.clone();
+        own(&mut member.agent);
+        member
+    });
+    lead.crew = Some(Crew::new(members.collect(), 2).unwrap());
+    own(&mut lead);
+    if limit == "few chars" {
+        // Its second round crosses it: results are cut, and calls not run.
+        lead.policy.result_chars_limit = Some(60);
+    }
+    lead
+}
 
 /// The tree from its beginning, or from where it was, to its end.
 pub(crate) async fn run(folder: &Path, model: &Arc<Model>, dollars: f64) -> Came {

@@ -30,14 +30,20 @@ async fn child() {
             told.write_all(&line).unwrap();
         }
     };
-    let lead = tree::lead(folder, &Model::new(), ENOUGH);
+    let lead = match std::env::var(LIMIT) {
+        Ok(limit) => tree::limited(folder, &Model::new(), &limit),
+        Err(_) => tree::lead(folder, &Model::new(), ENOUGH),
+    };
     let (mut conversation, cancel) = (Conversation::new(), CancellationToken::new());
     let run = journal.root(&new_id());
     lead.keep(&run, &mut conversation, "Go.", &mut hear, &cancel).await.unwrap();
 }
 
+/// What else limits the tree.
+const LIMIT: &str = "SOFTLAND_TEST_LIMIT";
+
 fn killed(folder: &Path, at: u64, when: &str) -> bool {
-    killed_in("tree_kill::child", folder, at, when)
+    killed_in("tree_kill::child", folder, at, when, &[])
 }
 
 /// What stands in the journal of one call: whether it was begun, and its result.
@@ -106,8 +112,24 @@ fn holds(
     what: &str,
 ) -> usize {
     assert_eq!(came.report.ended.outcome, Outcome::Answered, "{what}: {:?}", came.report);
-    let (ran, after) = (ran(folder), recorded(folder));
+    let after = recorded(folder);
     assert_eq!(after.len(), CALLS, "{what}");
+    let interrupted = held(folder, before, came, whole, what);
+    well_told(came, what);
+    all_told(folder, came, what);
+    interrupted
+}
+
+/// No result was lost, nothing was run again that may not be, and the answer is the same but for
+/// what was interrupted. Returns how much that was.
+fn held(
+    folder: &Path,
+    before: &[BTreeMap<String, Recorded>],
+    came: &Came,
+    whole: &Came,
+    what: &str,
+) -> usize {
+    let (ran, after) = (ran(folder), recorded(folder));
     for (key, (_, result)) in before.iter().flatten() {
         if result.is_some() {
             assert_eq!(*result, after[key].1, "{what}: the result of {key} was lost");
@@ -115,7 +137,8 @@ fn holds(
     }
     let mut answer = whole.report.answer.clone().unwrap();
     let mut interrupted = 0;
-    for key in all_keys() {
+    // Under a limit not all of them are made.
+    for key in all_keys().into_iter().filter(|key| after.contains_key(key)) {
         let times = ran.get(&key).copied().unwrap_or(0);
         let result = after[&key].1.clone().unwrap();
         let open = |calls: &&BTreeMap<String, Recorded>| {
@@ -138,8 +161,6 @@ fn holds(
     if interrupted == 0 {
         assert_eq!(came.messages(), whole.messages(), "{what}");
     }
-    well_told(came, what);
-    all_told(folder, came, what);
     interrupted
 }
 
@@ -163,6 +184,49 @@ async fn a_tree_killed_at_any_record_goes_on() {
         }
     }
     assert!(interrupted > 10, "hardly a call was interrupted: {interrupted}");
+}
+
+/// Under a limit of time, of characters, and of so few that they land the lead.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limited_tree_killed_at_any_record_goes_on() {
+    for limit in tree::LIMITS {
+        let run = async |folder: &Path| {
+            let journal = journal(folder).root(&new_id());
+            errand::run(&tree::limited(folder, &Model::new(), limit), &journal).await
+        };
+        let all = tempfile::tempdir().unwrap();
+        let whole = run(all.path()).await;
+        let landed = whole.report.ended.outcome == Outcome::Landed;
+        assert_eq!(landed, limit == "few chars", "{:?}", whole.report);
+        let records = lines(all.path()).len() as u64;
+        assert!(records > 30, "{records}");
+        let mut interrupted = 0;
+        for at in 1..=records {
+            let when = ["before", "in", "after"][at as usize % 3];
+            let folder = tempfile::tempdir().unwrap();
+            let folder = folder.path();
+            let what = format!("{limit}: killed {when} record {at}");
+            let limit = [(LIMIT, limit)];
+            assert!(killed_in("tree_kill::child", folder, at, when, &limit), "{what}");
+            let before = [recorded(folder)];
+            let came = run(folder).await;
+            assert_eq!(came.report.ended.outcome, whole.report.ended.outcome, "{what}");
+            assert_eq!(came.report.ended.reason, whole.report.ended.reason, "{what}");
+            // What is told of an interrupted call is longer, and crosses a limit of characters.
+            let cut =
+                |key: &str| before[0].get(key).is_some_and(|(begun, end)| *begun && end.is_none());
+            if limit[0].1 == "few chars"
+                && all_keys().iter().any(|key| cut(key) && key.starts_with('n'))
+            {
+                interrupted += 1;
+            } else {
+                interrupted += held(folder, &before, &came, &whole, &what);
+            }
+            well_told(&came, &what);
+            all_told(folder, &came, &what);
+        }
+        assert!(interrupted > 0, "{limit}: nothing was interrupted");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
