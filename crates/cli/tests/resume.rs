@@ -156,6 +156,25 @@ fn a_run_is_kept_in_the_state_folder_and_asked_more_by_its_id() {
     assert_eq!(again.stdout, first.stdout);
     assert!(again.stderr.contains("has ended (landed)"), "{}", again.stderr);
     assert_eq!(std::fs::read(&journal).unwrap(), before);
+    // What is said of it must be so: nothing is asked of another model, or run elsewhere.
+    let root = notes();
+    let root = root.to_str().unwrap();
+    said_by(at(&state).args(["run", "--resume", &run, "--root", root])).status(0);
+    let others = [
+        ("--model", "sim/looper"),
+        ("--api", "openai-chat"),
+        ("--root", state.to_str().unwrap()),
+        ("--agents", root),
+        ("--base-url", "http://127.0.0.1:9"),
+        ("--config", "/nowhere.toml"),
+        ("--mcp", "/nowhere.json"),
+    ];
+    for (flag, value) in others {
+        let said = said_by(at(&state).args(["run", "--resume", &run, flag, value])).status(2);
+        assert_eq!(said.stdout, "", "{flag}");
+        said.says(&format!("{flag} is not what {run} was begun with, and that has ended"));
+    }
+    assert_eq!(std::fs::read(&journal).unwrap(), before);
     // A further question is a run of its own, under the same policy, in the same conversation.
     let more = ["run", "--continue", &run, "And who said so?", "--tool-calls-limit", "3"];
     said_by(at(&state).args(more)).status(0);

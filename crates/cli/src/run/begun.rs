@@ -98,13 +98,17 @@ impl Begun {
                     return Err(Failure::usage(message));
                 }
                 let done = |ended: &&Finished| ended.report.ended.outcome.is_done();
-                Ok(match was.finished.as_ref().filter(done) {
-                    Some(finished) => Self::Ended {
-                        finished: Box::new(finished.clone()),
-                        named: named(&path, &was.run),
-                    },
-                    None => Self::Open { path, was },
-                })
+                let Some(finished) = was.finished.as_ref().filter(done) else {
+                    return Ok(Self::Open { path, was });
+                };
+                if let Some(flag) = another(args, &was) {
+                    return Err(Failure::usage(format!(
+                        "{flag} is not what {run} was begun with, and that has ended: nothing of \
+                         it is run again (softland run --continue {run} PROMPT asks it more)"
+                    )));
+                }
+                let finished = Box::new(finished.clone());
+                Ok(Self::Ended { finished, named: named(&path, &was.run) })
             }
             Which::Continue(run) => {
                 let was = Box::new(state::glance(&state::find(run, folder().as_deref())?)?);
@@ -179,6 +183,28 @@ impl Begun {
             }
         }
     }
+}
+
+/// The first argument that is another than what the run was begun with. What is the same may be
+/// said again: whoever goes on with a run need not know whether it has ended meanwhile.
+fn another(args: &RunArgs, was: &Glance) -> Option<&'static str> {
+    let setup = was.setup();
+    let then = |key: &str| setup[key].as_str();
+    let path = |key: &str, given: &Option<PathBuf>| {
+        given.as_ref().is_some_and(|given| then(key).map(Path::new) != Some(&*absolute(given)))
+    };
+    let text = |then: Option<&str>, given: Option<&str>| given.is_some() && given != then;
+    let others = [
+        ("the agent file", path("agent", &args.agent)),
+        ("--agents", path("agents", &args.agents)),
+        ("--root", path("root", &args.root)),
+        ("--config", path("config", &args.config)),
+        ("--mcp", path("mcp", &args.mcp)),
+        ("--base-url", text(then("base_url"), args.base_url.as_deref())),
+        ("--model", text(Some(&was.start.model), args.model.as_deref())),
+        ("--api", text(Some(&was.start.api), args.api.map(Api::name))),
+    ];
+    others.into_iter().find_map(|(flag, differs)| differs.then_some(flag))
 }
 
 /// What holds for a further question: what held before, and the flags; a policy that is named
