@@ -26,6 +26,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
+use softland_session::core::NanoUsd;
 use tokio::sync::Notify;
 
 use crate::event::Report;
@@ -226,7 +227,26 @@ pub struct Glance {
     past: Past,
 }
 
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SoFar {
+    /// Turns that have begun.
+    pub turns: u64,
+    /// Requests that were sent.
+    pub requests: u64,
+    /// Calls that have begun.
+    pub calls: u64,
+    /// What its finished turns cost; `None` where its model has no price.
+    pub cost: Option<NanoUsd>,
+}
+
 impl Glance {
+    /// Whether a process is at work on the journal's runs.
+    #[must_use]
+    pub fn is_in_use(path: &Path) -> bool {
+        file::is_in_use(path)
+    }
+
     /// Reads a journal.
     ///
     /// # Errors
@@ -248,6 +268,28 @@ impl Glance {
     /// What the run added to its conversation, turn by turn.
     pub(crate) fn turns(&self) -> impl Iterator<Item = (&Took, Option<&Round>)> {
         self.past.took.values().map(|took| (took, self.past.rounds.get(&took.turn)))
+    }
+
+    /// When the run began, in milliseconds since 1970.
+    #[must_use]
+    pub fn began(&self) -> Option<u64> {
+        let at = self.start.ts.parse::<jiff::Timestamp>().ok()?;
+        u64::try_from(at.as_millisecond()).ok()
+    }
+
+    /// How far the run itself has come, its sub-agents aside.
+    #[must_use]
+    pub fn so_far(&self) -> SoFar {
+        let Past { turns, requests, calls, took, .. } = &self.past;
+        SoFar {
+            turns: turns.len() as u64,
+            requests: requests.values().filter(|asked| asked.request.is_some()).count() as u64,
+            calls: calls.len() as u64,
+            cost: self
+                .start
+                .price
+                .map(|_| NanoUsd(took.values().last().map_or(0, |took| took.nano))),
+        }
     }
 
     /// What whoever began the run has left there.

@@ -1,5 +1,5 @@
-//! `softland runs`: lists the runs of a ledger, or deletes some. And which ledger is meant, for
-//! `softland show` too.
+//! `softland runs`: lists the runs of a ledger and those that `softland run` has kept, or deletes
+//! some of the ledger's. And which ledger is meant, for `softland show` too.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,9 +12,12 @@ use crate::args::{Deletion, LedgerArgs, RunsArgs};
 use crate::config::{Config, LEDGER};
 use crate::failure::{Failure, status};
 use crate::render::{Lost, Writer};
+use crate::run::state;
 
+mod kept;
 mod table;
 
+use kept::Listed;
 pub(crate) use table::{dollars, ending, money, tokens};
 
 /// Runs that are named where one was not found.
@@ -26,26 +29,40 @@ pub(crate) fn run(args: &RunsArgs, writer: &mut Writer) -> Result<ExitCode, Fail
     if let Some(deletion) = &args.delete {
         return deleted(&path, deletion, writer);
     }
-    let (runs, beside) = match open(&path)? {
+    let since = args.since.map(ago);
+    // Those that are kept are no ledger's, and of no session.
+    let named = args.of.ledger.is_some() || args.of.config.is_some() || args.session.is_some();
+    let kept = if named { Vec::new() } else { kept::newest(since, args.limit, writer) };
+    let reader = match open(&path) {
+        // Whoever has only run agents has no ledger.
+        Err(_) if !kept.is_empty() && !path.exists() => None,
+        reader => reader?,
+    };
+    let (runs, beside) = match reader {
         None => Default::default(),
         Some(reader) => {
-            let since = args.since.map(ago);
             let (session, limit) = (args.session.clone(), args.limit);
             let query = Query { session, since, limit, open: false };
             let beside = reader.beside(&query).map_err(failure)?;
             (reader.runs(&query).map_err(failure)?, beside)
         }
     };
+    let mut listed: Vec<Listed> = runs.into_iter().map(Listed::from).collect();
+    if !kept.is_empty() {
+        listed.extend(kept);
+        listed.sort_by_key(|one| std::cmp::Reverse(one.run.started));
+        listed.truncate(args.limit.unwrap_or(usize::MAX));
+    }
     // What belongs to no run is spent all the same.
     let beside = Some(beside).filter(|beside| beside.requests > 0);
     if args.of.json {
-        runs.iter().for_each(|run| writer.result(&(run.json() + "\n")));
+        listed.iter().for_each(|one| writer.result(&(one.json() + "\n")));
         let session = args.session.as_deref();
         beside.iter().for_each(|beside| writer.result(&(beside.json(session) + "\n")));
-    } else if runs.is_empty() && beside.is_none() {
+    } else if listed.is_empty() && beside.is_none() {
         writer.note(&format!("no such runs in {}", path.display()));
     } else {
-        writer.result(&table::table(&runs, beside.as_ref(), width(writer)));
+        writer.result(&table::table(&listed, beside.as_ref(), width(writer)));
     }
     Ok(written(writer))
 }
@@ -116,6 +133,17 @@ pub(crate) fn find(reader: &Reader, path: &Path, prefix: &str) -> Result<Vec<Run
 }
 
 fn deleted(path: &Path, deletion: &Deletion, writer: &Writer) -> Result<ExitCode, Failure> {
+    if let Deletion::Run(run) = deletion
+        && let Some(folder) = state::folder(&|name| std::env::var(name).ok())
+        && let journal = state::file(&folder, run)
+        && !run.contains('/')
+        && journal.is_file()
+    {
+        return Err(Failure::usage(format!(
+            "{run} is no run of a ledger: softland run keeps it in {}, which may be removed",
+            journal.display()
+        )));
+    }
     let Some(reader) = open(path)? else {
         return Err(Failure::usage(format!("{} holds no runs yet", path.display())));
     };

@@ -100,7 +100,62 @@ fn ledger(folder: &Path) -> PathBuf {
 }
 
 fn in_folder(folder: &Path, args: &[&str]) -> Said {
-    said_by(softland().args(args).current_dir(folder))
+    // What `softland run` has kept lies there, too.
+    said_by(softland().args(args).env("XDG_STATE_HOME", folder.join("state")).current_dir(folder))
+}
+
+#[test]
+fn runs_that_are_kept_are_listed_among_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (agent, root) = (analyst(), notes());
+    let (agent, root) = (agent.to_str().unwrap(), root.to_str().unwrap());
+    let asked = ["run", agent, "What did we decide?", "--root", root, "--model", "sim/reader"];
+    in_folder(folder, &asked).status(0);
+    // Without a ledger they are all there is.
+    let listed = in_folder(folder, &["runs"]).status(0).stdout;
+    let lines: Vec<&str> = listed.lines().collect();
+    assert_eq!(lines.len(), 2, "{listed}");
+    assert!(lines[0].starts_with("RUN ") && lines[0].contains("  FROM "), "{listed}");
+    assert!(lines[1].contains("  journal  ") && lines[1].contains("sim/reader"), "{listed}");
+    let id = lines[1].split(' ').next().unwrap();
+    in_folder(folder, &["show", id]).status(0);
+    in_folder(folder, &["runs", "--delete", id]).status(2).says("is no run of a ledger: ");
+    // One that was killed says how it is gone on with; one that is empty is none.
+    let runs = folder.join("state/softland/runs");
+    let whole = std::fs::read_to_string(runs.join(format!("{id}.ndjson"))).unwrap();
+    let open: String = whole.lines().take(9).map(|line| format!("{line}\n")).collect();
+    let open = open.replace(id, "run-20260101T000000-00000000");
+    std::fs::write(runs.join("run-20260101T000000-00000000.ndjson"), open).unwrap();
+    std::fs::write(runs.join("run-20270101T000000-00000000.ndjson"), "").unwrap();
+    std::fs::write(runs.join("run-20250101T000000-00000000.ndjson"), "{}\n").unwrap();
+    let said = in_folder(folder, &["runs", "--json"]).status(0).says("not listed: ");
+    let of = |line: &Value, key: &str| line.get(key).cloned();
+    let kept: Vec<Value> = said.events();
+    assert_eq!(kept.len(), 2, "{}", said.stdout);
+    let (done, open) = match of(&kept[0], "outcome") {
+        Some(_) => (&kept[0], &kept[1]),
+        None => (&kept[1], &kept[0]),
+    };
+    assert_eq!((&done["run"], &done["outcome"]), (&id.into(), &"answered".into()));
+    assert!(done["journal"].as_str().unwrap().ends_with(&format!("{id}.ndjson")));
+    assert!(done["usage"]["output"].as_u64().unwrap() > 0 && done["turns"].as_u64().unwrap() > 3);
+    assert_eq!((of(open, "usage"), of(open, "outcome"), of(open, "session")), (None, None, None));
+    assert_eq!((&open["turns"], &open["requests"]), (&1.into(), &1.into()));
+    let shown = in_folder(folder, &["runs"]).stdout;
+    assert!(shown.contains("not ended (softland run --resume run-20260101T000000-"), "{shown}");
+    // With a ledger all are listed, the newest first; one that is named is listed alone.
+    ledger(folder);
+    let listed = in_folder(folder, &["runs"]).status(0).stdout;
+    let from = |line: &str| line.split_whitespace().nth(1).unwrap().to_owned();
+    let froms: Vec<String> = listed.lines().skip(1).map(from).collect();
+    assert_eq!(froms.iter().filter(|from| *from == "journal").count(), 2, "{listed}");
+    assert_eq!(froms.iter().filter(|from| *from == "ledger").count(), 3, "{listed}");
+    assert!(listed.lines().nth(1).unwrap().starts_with(id), "{listed}");
+    let one = in_folder(folder, &["runs", "--limit", "1"]).status(0).stdout;
+    assert_eq!(one.lines().count(), 2, "{one}");
+    let named = in_folder(folder, &["runs", "--ledger", "softland.db"]).status(0).stdout;
+    assert!(!named.contains("journal") && !named.contains("FROM"), "{named}");
 }
 
 #[test]

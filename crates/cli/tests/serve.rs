@@ -160,7 +160,12 @@ fn it_stops_when_the_requests_under_way_have_ended() {
 fn runs(folder: &Path, enough: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let output = softland().current_dir(folder).args(["runs", "--json"]).output().unwrap();
+        let output = softland()
+            .current_dir(folder)
+            .env("XDG_STATE_HOME", folder)
+            .args(["runs", "--json"])
+            .output()
+            .unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         let runs: Vec<Value> =
             text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -216,7 +221,10 @@ fn what_a_killed_gateway_left_open_is_ended_by_the_next() {
     }
     assert!(run["tool_calls"].is_null(), "nobody has counted them: {run}");
     let id = run["run"].as_str().unwrap();
-    let table = said_by(softland().current_dir(folder.path()).arg("runs")).status(0);
+    let table = said_by(
+        softland().current_dir(folder.path()).env("XDG_STATE_HOME", folder.path()).arg("runs"),
+    )
+    .status(0);
     assert!(table.stdout.contains("cancelled: user"), "{}", table.stdout);
     let shown = said_by(softland().current_dir(folder.path()).args(["show", id])).status(0);
     assert!(shown.stdout.contains("cancelled: user"), "{}", shown.stdout);

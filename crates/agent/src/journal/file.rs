@@ -66,6 +66,12 @@ pub(super) fn peek(path: &Path) -> Result<Runs, JournalError> {
     Ok(read(path, &file)?.0)
 }
 
+/// Whether somebody has it open to go on with it.
+pub(super) fn is_in_use(path: &Path) -> bool {
+    let locked = File::open(path).map(|file| file.try_lock_shared());
+    matches!(locked, Ok(Err(TryLockError::WouldBlock)))
+}
+
 /// How long a lock is tried for: that of a process which was killed goes with it, but not at once.
 const DYING: Duration = Duration::from_millis(300);
 const BETWEEN_TRIES: Duration = Duration::from_millis(20);

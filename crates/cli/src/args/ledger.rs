@@ -55,11 +55,14 @@ Examples:
   softland runs --json --limit 0 | jq -s 'map(.cost_usd) | add'
   softland runs --delete --before 30d
 
---delete takes runs out of the ledger, not out of event logs; it cannot be undone.";
+--delete takes runs out of the ledger, not out of event logs; it cannot be undone.
+
+Runs that `softland run` has kept in the user's state folder are listed, too, unless --ledger,
+--config or --session is given; --json names the file of each as `journal`.";
 
 pub(super) fn runs() -> Command {
     let runs = Command::new("runs")
-        .about("Lists the runs of a ledger, the newest first")
+        .about("Lists the runs of a ledger and those that are kept, the newest first")
         .max_term_width(100)
         .after_help(RUNS_EXAMPLES);
     which(runs)

@@ -82,8 +82,15 @@ pub(crate) fn within<'a>(named: &'a str, folder: &Path) -> Option<(&'a str, Path
     holds.then_some((root, path))
 }
 
-/// The newest runs of the folder: their ids sort by time.
+/// The newest runs of the folder.
 fn newest(folder: &Path) -> Vec<String> {
+    let mut runs = ids(folder);
+    runs.truncate(NAMED);
+    runs
+}
+
+/// The runs of the folder, the newest first: their ids sort by time.
+pub(crate) fn ids(folder: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let id = |entry: std::fs::DirEntry| {
         let name = entry.file_name().into_string().ok()?;
@@ -91,7 +98,6 @@ fn newest(folder: &Path) -> Vec<String> {
     };
     let mut runs: Vec<String> = entries.flatten().filter_map(id).collect();
     runs.sort_unstable_by(|a, b| b.cmp(a));
-    runs.truncate(NAMED);
     runs
 }
 

@@ -4,6 +4,7 @@ use softland_agent::core::NanoUsd;
 use softland_ledger::{Beside, Run, Usage, timestamp};
 use unicode_width::UnicodeWidthStr as _;
 
+use super::kept::Listed;
 use crate::render::{count, grouped, harmless_line};
 
 /// Columns that the last one has at least.
@@ -13,30 +14,38 @@ const GAP: &str = "  ";
 
 /// A column: its head, whether numbers stand in it, its rank (the highest goes first), and what
 /// stands in it.
-type Column = (&'static str, bool, u8, fn(&Run) -> String);
+type Column = (&'static str, bool, u8, fn(&Listed) -> String);
 
-const COLUMNS: [Column; 8] = [
-    ("RUN", false, 0, |run| run.run.clone()),
-    ("STARTED", false, 3, |run| minute(run.started)),
-    ("AGENT", false, 6, |run| run.agent.clone().unwrap_or_default()),
-    ("MODEL", false, 5, |run| run.model.clone().unwrap_or_default()),
-    ("TURNS", true, 2, |run| grouped(run.turns)),
-    ("CALLS", true, 2, |run| run.tool_calls.map_or_else(|| "-".to_owned(), grouped)),
-    ("TOKENS", true, 4, |run| grouped(all_tokens(run.usage))),
-    ("COST", true, 1, money),
+const COLUMNS: [Column; 9] = [
+    ("RUN", false, 0, |one| one.run.run.clone()),
+    ("FROM", false, 4, Listed::source),
+    ("STARTED", false, 3, |one| minute(one.run.started)),
+    ("AGENT", false, 6, |one| one.run.agent.clone().unwrap_or_default()),
+    ("MODEL", false, 5, |one| one.run.model.clone().unwrap_or_default()),
+    ("TURNS", true, 2, |one| grouped(one.run.turns)),
+    ("CALLS", true, 2, |one| known(one.run.tool_calls)),
+    ("TOKENS", true, 4, |one| known(one.usage().map(all_tokens))),
+    ("COST", true, 1, |one| money(&one.run)),
 ];
+
+fn known(number: Option<u64>) -> String {
+    number.map_or_else(|| "-".to_owned(), grouped)
+}
 
 /// One line a run under a head, and one for what belongs to none, cut to `width` where there is
 /// one.
-pub(super) fn table(runs: &[Run], beside: Option<&Beside>, width: Option<usize>) -> String {
+pub(super) fn table(runs: &[Listed], beside: Option<&Beside>, width: Option<usize>) -> String {
+    // Where all are of the one ledger, nobody has to be told.
+    let several = runs.iter().any(|one| one.journal.is_some());
     let cells: Vec<Vec<String>> = COLUMNS
         .iter()
         .map(|(head, _, _, cell)| {
-            let of_runs = runs.iter().map(|run| harmless_line(&cell(run), None));
+            let said = |run| if *head == "FROM" && !several { String::new() } else { cell(run) };
+            let of_runs = runs.iter().map(|run| harmless_line(&said(run), None));
             of_runs.chain(beside.map(|beside| beside_runs(head, beside))).collect()
         })
         .collect();
-    let ends = runs.iter().map(ending).chain(beside.map(beside_ending));
+    let ends = runs.iter().map(Listed::ending).chain(beside.map(beside_ending));
     let widths: Vec<usize> = COLUMNS
         .iter()
         .zip(&cells)
@@ -189,6 +198,11 @@ mod tests {
         }
     }
 
+    fn table_of(runs: &[Run], beside: Option<&Beside>, width: Option<usize>) -> String {
+        let listed: Vec<Listed> = runs.iter().cloned().map(Listed::from).collect();
+        table(&listed, beside, width)
+    }
+
     fn landed() -> Ended {
         Ended::by(Outcome::Landed, &Because::count(Reason::ToolCalls, 30, 30), Some(Rung::Ask))
     }
@@ -197,7 +211,7 @@ mod tests {
     fn columns_are_aligned() {
         let runs = [run("run-1", Some(landed())), run("run-2-longer", None)];
         assert_eq!(
-            table(&runs, None, None),
+            table_of(&runs, None, None),
             "RUN           STARTED           MODEL            TURNS  CALLS  TOKENS     COST  ENDED\n\
              run-1         2026-09-21 14:13  claude-opus-5-5     12     30  12,345  $0.0123  \
              landed: tool_calls (tool_calls_limit 30), rung ask\n\
@@ -212,7 +226,7 @@ mod tests {
         let mut beside = Beside { requests: 3, usage, cost: NanoUsd(156_000_000), unpriced: 0 };
         let mut seen = run("run-1", Some(landed()));
         seen.observed = true;
-        let text = table(&[seen], Some(&beside), None);
+        let text = table_of(&[seen], Some(&beside), None);
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[1].ends_with("rung ask, only observed"), "{text}");
         assert!(lines[2].starts_with("(no run)  "), "{text}");
@@ -221,9 +235,9 @@ mod tests {
             "{text}"
         );
         beside.unpriced = 1;
-        assert!(table(&[], Some(&beside), None).contains(" $0.1560+ "));
+        assert!(table_of(&[], Some(&beside), None).contains(" $0.1560+ "));
         beside.unpriced = 3;
-        assert!(table(&[], Some(&beside), None).contains(" ?  3 requests"));
+        assert!(table_of(&[], Some(&beside), None).contains(" ?  3 requests"));
     }
 
     #[test]
@@ -231,14 +245,14 @@ mod tests {
         let mut runs = [run("run-1", Some(landed())), run("run-\u{1b}[2J\n", None)];
         runs[0].agent = Some("日本語の名前".to_owned());
         for width in 20..140 {
-            let text = table(&runs, None, Some(width));
+            let text = table_of(&runs, None, Some(width));
             assert!(text.contains("run-1") && !text.contains('\u{1b}'), "{text}");
             assert_eq!(text.lines().count(), 3);
             for line in text.lines() {
                 assert!(line.width() <= width, "{width}: {line}");
             }
         }
-        let narrow = table(&runs, None, Some(60));
+        let narrow = table_of(&runs, None, Some(60));
         assert!(narrow.contains("COST") && !narrow.contains("MODEL"), "{narrow}");
     }
 

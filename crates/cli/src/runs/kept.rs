@@ -1,0 +1,138 @@
+//! Runs that `softland run` has kept: their journals in the state folder, as lines among those of
+//! a ledger.
+
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use serde_json::Value;
+use softland_agent::AnsweredBy;
+use softland_agent::core::NanoUsd;
+use softland_agent::journal::{Finished, Glance};
+use softland_ledger::{Run, Usage};
+
+use super::table::ending;
+use crate::render::Writer;
+use crate::run::state;
+
+/// A run, and its journal where it is not a ledger's.
+pub(super) struct Listed {
+    pub(super) run: Run,
+    pub(super) journal: Option<PathBuf>,
+    /// A process is at work on it.
+    at_work: bool,
+}
+
+impl From<Run> for Listed {
+    fn from(run: Run) -> Self {
+        Self { run, journal: None, at_work: false }
+    }
+}
+
+impl Listed {
+    /// Where it comes from.
+    pub(super) fn source(&self) -> String {
+        if self.journal.is_some() { "journal" } else { "ledger" }.to_owned()
+    }
+
+    /// Its tokens, where they are known.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        // What a run that has not ended has used stands in its answers alone.
+        (self.journal.is_none() || self.run.end.is_some()).then_some(self.run.usage)
+    }
+
+    pub(super) fn ending(&self) -> String {
+        match (&self.journal, &self.run.end) {
+            (Some(_), None) if self.at_work => "under way".to_owned(),
+            (Some(_), None) => format!("not ended (softland run --resume {})", self.run.run),
+            _ => ending(&self.run),
+        }
+    }
+
+    /// As a line of JSON, without its end; what is not known is absent.
+    pub(super) fn json(&self) -> String {
+        let line = self.run.json();
+        let Some(journal) = &self.journal else { return line };
+        let Ok(Value::Object(mut fields)) = serde_json::from_str(&line) else { return line };
+        for never in ["session", "policy", "client", "unpriced_requests"] {
+            fields.remove(never);
+        }
+        if self.usage().is_none() {
+            fields.remove("usage");
+        }
+        fields.insert("journal".to_owned(), journal.display().to_string().into());
+        Value::Object(fields).to_string()
+    }
+}
+
+/// The newest runs of the state folder that began at that time or later, at most so many. A file
+/// that cannot be read is said, and the others are listed.
+pub(super) fn newest(since: Option<u64>, limit: Option<usize>, writer: &Writer) -> Vec<Listed> {
+    let Some(folder) = state::folder(&|name| std::env::var(name).ok()) else { return Vec::new() };
+    let mut listed = Vec::new();
+    for id in state::ids(&folder) {
+        if limit.is_some_and(|limit| listed.len() >= limit) {
+            break;
+        }
+        let path = state::file(&folder, &id);
+        match Glance::at(&path) {
+            Ok(glance) => {
+                let one = of(&glance, path);
+                // Their ids sort by time.
+                if since.is_some_and(|since| one.run.started < since) {
+                    break;
+                }
+                listed.push(one);
+            }
+            Err(_) if is_empty(&path) => {}
+            Err(error) => writer.warning(&format!("not listed: {error}")),
+        }
+    }
+    listed
+}
+
+/// A run that has not begun yet.
+fn is_empty(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|file| file.len() == 0)
+}
+
+fn of(glance: &Glance, path: PathBuf) -> Listed {
+    let written = std::fs::metadata(&path).and_then(|file| file.modified()).ok();
+    let written = written.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    let started = glance.began().unwrap_or(0);
+    let last = written.map_or(started, |at| u64::try_from(at.as_millis()).unwrap_or(u64::MAX));
+    let so_far = glance.so_far();
+    let (start, report) = (&glance.start, glance.finished.as_ref().map(report));
+    let run = Run {
+        run: glance.run.clone(),
+        session: None,
+        agent: Some(start.agent.clone()),
+        name: None,
+        observed: start.policy.observes(),
+        continues: start.continues.clone(),
+        model: Some(start.model.clone()),
+        policy: None,
+        client: None,
+        started,
+        last,
+        ended: report.map(|_| last),
+        end: report.map(|report| report.ended.clone()),
+        local: report.is_some_and(|report| report.answered_by == Some(AnsweredBy::Local)),
+        turns: report.map_or(so_far.turns, |report| report.turns),
+        tool_calls: Some(report.map_or(so_far.calls, |report| report.tool_calls)),
+        requests: so_far.requests,
+        usage: report.map_or_else(Usage::default, |report| Usage {
+            input: report.usage.input,
+            output: report.usage.output,
+            cache_read: report.usage.cache_read,
+            cache_write: report.usage.cache_write,
+        }),
+        cost: report.map_or(so_far.cost, |report| report.cost_usd.and_then(NanoUsd::from_dollars)),
+        unpriced: 0,
+    };
+    let at_work = run.end.is_none() && Glance::is_in_use(&path);
+    Listed { run, journal: Some(path), at_work }
+}
+
+fn report(finished: &Finished) -> &softland_agent::Report {
+    &finished.report
+}
