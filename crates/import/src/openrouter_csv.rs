@@ -2,94 +2,180 @@
 //! session is recorded; rows of one key, app and model are put into chains in which prompts grow.
 
 mod backwards;
+mod chains;
 mod columns;
+mod entry;
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-use softland_session::core::NanoUsd;
-use softland_session::wire::Tokens;
-
-use crate::draft::{Draft, stop, time};
+use crate::claude_code::Ids;
 use crate::input::Input;
 use crate::out::Out;
-use crate::step::{Begin, Row, Talk};
 use backwards::Backwards;
+use chains::Chains;
+use columns::Columns;
 pub(crate) use columns::is_header;
-use columns::{Columns, fields};
+use entry::Entry;
 
 /// Bytes at the end of a file in which its last row is looked for.
 const TAIL: u64 = 64 << 10;
 /// The longest row.
 const LONGEST: usize = 1 << 20;
-/// Completion tokens of a trivial row, at most.
-const TRIVIAL: u64 = 5;
+/// Rows of a compressed file by which its order is told.
+const TOLD_BY: usize = 1000;
 
 /// Reads a file; `plain` is its path where it is not compressed, so that it can be read backwards.
-pub(crate) fn read(input: &mut Input<'_>, out: &mut Out<'_>, plain: Option<&Path>) {
-    let Some(header) = record(input, out) else { return };
-    let behind = input.position();
-    let columns = match Columns::of(&header.1) {
-        Ok(columns) => columns,
-        Err(missing) => {
-            out.unreadable(Some(header.0), missing);
-            return;
-        }
-    };
-    if let Some(missing) = columns.missing() {
-        out.unreadable(Some(header.0), missing);
-    }
-    let mut chains = Chains::default();
-    let Some((number, first)) = record(input, out) else { return };
-    let newest = columns.row(&first).ok().and_then(|row| row.time);
-    let oldest = plain.and_then(|path| last_time(path, &columns, behind));
-    if let (Some(path), Some(newest), Some(oldest)) = (plain, newest, oldest) {
-        if newest > oldest {
-            if let Err(error) = backwards(path, behind, &columns, out, &mut chains) {
-                out.unreadable(None, error.to_string());
+/// Rows that are `known` were read before, in another export.
+pub(crate) fn read(
+    input: &mut Input<'_>,
+    out: &mut Out<'_>,
+    plain: Option<&Path>,
+    known: &Ids,
+) -> Ids {
+    let mut reader = Reader { known, ids: Ids::default(), chains: Chains::default() };
+    reader.file(input, out, plain);
+    reader.chains.finish(out);
+    reader.ids
+}
+
+struct Reader<'x> {
+    /// What files before this one hold.
+    known: &'x Ids,
+    ids: Ids,
+    chains: Chains,
+}
+
+impl Reader<'_> {
+    fn file(&mut self, input: &mut Input<'_>, out: &mut Out<'_>, plain: Option<&Path>) {
+        let Some(header) = record(input, out) else { return };
+        let behind = input.position();
+        let columns = match Columns::of(&header.1) {
+            Ok(columns) => columns,
+            Err(missing) => {
+                out.unreadable(Some(header.0), missing);
+                return;
             }
-            return;
+        };
+        if let Some(missing) = columns.missing() {
+            out.unreadable(Some(header.0), missing);
         }
-        chains.record(out, &columns, &first, number);
-        while let Some((number, text)) = record(input, out) {
-            chains.record(out, &columns, &text, number);
+        if columns.at("created_at").is_none() {
+            let order = "no `created_at`: the rows are taken for oldest first";
+            out.unreadable(Some(header.0), order);
         }
-        return;
-    }
-    // Compressed: rows wait as numbers until the last one tells the order.
-    let mut rows = Vec::new();
-    let mut next = Some((number, first));
-    while let Some((number, text)) = next {
-        match columns.row(&text) {
-            Ok(row) => rows.push((number, row)),
-            Err(reason) => out.unreadable(Some(number), reason),
+        let Some((number, first)) = record(input, out) else { return };
+        let newest = columns.time(&first);
+        let oldest = plain.and_then(|path| last_time(path, &columns, behind));
+        match (plain, newest, oldest) {
+            (Some(path), Some(newest), Some(oldest)) if newest > oldest => {
+                if let Err(error) = self.backwards(path, behind, &columns, out) {
+                    out.unreadable(None, error.to_string());
+                }
+            }
+            (None, Some(_), _) => self.compressed(input, out, &columns, (number, first)),
+            _ => {
+                self.record(out, &columns, &first, number);
+                while let Some((number, text)) = record(input, out) {
+                    self.record(out, &columns, &text, number);
+                }
+            }
         }
-        next = record(input, out);
     }
-    let at = |row: Option<&(u64, Entry)>| row.and_then(|(_, row)| row.time);
-    if at(rows.first()) > at(rows.last()) {
-        rows.reverse();
+
+    /// Rows wait as numbers until it is told in which order they come; newest first, all do.
+    fn compressed(
+        &mut self,
+        input: &mut Input<'_>,
+        out: &mut Out<'_>,
+        columns: &Columns,
+        first: (u64, String),
+    ) {
+        let mut rows: Vec<Entry> = Vec::new();
+        let mut oldest_first = None;
+        let mut next = Some(first);
+        while let Some((number, text)) = next {
+            if let Some(row) = self.entry(out, columns, &text, number) {
+                rows.push(row);
+            }
+            if oldest_first.is_none() && rows.len() >= TOLD_BY {
+                oldest_first = order(&rows);
+            }
+            if oldest_first == Some(true) {
+                rows.drain(..).for_each(|row| self.chains.row(out, row));
+            }
+            next = record(input, out);
+        }
+        if order(&rows) == Some(false) {
+            rows.reverse();
+        }
+        rows.into_iter().for_each(|row| self.chains.row(out, row));
     }
-    for (number, row) in rows {
-        chains.row(out, row, number);
+
+    fn backwards(
+        &mut self,
+        path: &Path,
+        behind: u64,
+        columns: &Columns,
+        out: &mut Out<'_>,
+    ) -> std::io::Result<()> {
+        let mut lines = Backwards::new(path, behind)?;
+        let mut record: Option<String> = None;
+        while let Some((number, line)) = lines.next()? {
+            if record.is_none() && line.trim().is_empty() {
+                continue;
+            }
+            let whole = match record.take() {
+                Some(rest) => format!("{line}\n{rest}"),
+                None => line,
+            };
+            if is_closed(&whole) || whole.len() > LONGEST {
+                self.record(out, columns, &whole, number);
+            } else {
+                record = Some(whole);
+            }
+        }
+        if let Some(rest) = record {
+            self.record(out, columns, &rest, 2);
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, out: &mut Out<'_>, columns: &Columns, text: &str, number: u64) {
+        if let Some(row) = self.entry(out, columns, text, number) {
+            self.chains.row(out, row);
+        }
+    }
+
+    /// What a record says, if it can be read and was not read before.
+    fn entry(
+        &mut self,
+        out: &mut Out<'_>,
+        columns: &Columns,
+        text: &str,
+        number: u64,
+    ) -> Option<Entry> {
+        let read = entry::read(columns, text, number, &mut self.chains, &mut |reason| {
+            out.unreadable(Some(number), reason);
+        });
+        let (entry, id) = match read {
+            Ok(read) => read,
+            Err(reason) => {
+                out.unreadable(Some(number), reason);
+                return None;
+            }
+        };
+        let again =
+            id.is_some_and(|id| self.known.messages.contains(&id) || !self.ids.messages.insert(id));
+        (!again).then_some(entry)
     }
 }
 
-/// What a row says.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Entry {
-    time: Option<u64>,
-    key: String,
-    app: String,
-    model: String,
-    prompt: u64,
-    completion: u64,
-    cached: u64,
-    cost: Option<NanoUsd>,
-    cancelled: bool,
-    finish: String,
+/// Whether rows come oldest first, if their times tell.
+fn order(rows: &[Entry]) -> Option<bool> {
+    let (first, last) = (rows.first()?.time?, rows.iter().rev().find_map(|row| row.time)?);
+    (first != last).then_some(first < last)
 }
 
 /// One record: lines up to the one that closes its last quote. With the number of its first line.
@@ -129,121 +215,7 @@ fn last_time(path: &Path, columns: &Columns, behind: u64) -> Option<u64> {
     let length = file.metadata().ok()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(TAIL).max(behind))).ok()?;
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).ok()?;
+    file.take(2 * TAIL).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
-    text.lines().rev().find_map(|line| columns.row(line).ok()?.time)
-}
-
-fn backwards(
-    path: &Path,
-    behind: u64,
-    columns: &Columns,
-    out: &mut Out<'_>,
-    chains: &mut Chains,
-) -> std::io::Result<()> {
-    let mut lines = Backwards::new(path, behind)?;
-    let mut record: Option<String> = None;
-    while let Some((number, line)) = lines.next()? {
-        if record.is_none() && line.trim().is_empty() {
-            continue;
-        }
-        let whole = match record.take() {
-            Some(rest) => format!("{line}\n{rest}"),
-            None => line,
-        };
-        if is_closed(&whole) || whole.len() > LONGEST {
-            chains.record(out, columns, &whole, number);
-        } else {
-            record = Some(whole);
-        }
-    }
-    if let Some(rest) = record {
-        chains.record(out, columns, &rest, 2);
-    }
-    Ok(())
-}
-
-/// Chains of rows, by what they have in common.
-#[derive(Default)]
-struct Chains {
-    groups: BTreeMap<(String, String, String), BTreeMap<u64, Vec<Talk>>>,
-}
-
-impl Chains {
-    fn record(&mut self, out: &mut Out<'_>, columns: &Columns, text: &str, number: u64) {
-        match columns.row(text) {
-            Ok(row) => self.row(out, row, number),
-            Err(reason) => out.unreadable(Some(number), reason),
-        }
-    }
-
-    fn row(&mut self, out: &mut Out<'_>, row: Entry, number: u64) {
-        let Entry { key, app, model, .. } = &row;
-        let group = self.groups.entry((key.clone(), app.clone(), model.clone())).or_default();
-        // The chain whose newest prompt is the largest that fits.
-        let fits = group.range(..=row.prompt).next_back().map(|(prompt, _)| *prompt);
-        let found = fits.and_then(|prompt| {
-            let talks = group.get_mut(&prompt)?;
-            let talk = talks.pop();
-            if talks.is_empty() {
-                group.remove(&prompt);
-            }
-            talk
-        });
-        let begin = Begin { inferred: true, line: Some(number), ..Begin::default() };
-        let talk = found.unwrap_or_else(|| out.begin(&begin));
-        group.entry(row.prompt).or_default().push(talk);
-        let calls = matches!(row.finish.as_str(), "tool_calls" | "tool_use" | "function_call");
-        let tokens = Tokens {
-            input: row.prompt.saturating_sub(row.cached),
-            output: row.completion,
-            cache_read: row.cached.min(row.prompt),
-            ..Tokens::default()
-        };
-        let trivial = (1..=TRIVIAL).contains(&row.completion) && !row.cancelled && !calls;
-        let draft = Draft {
-            stop: Some(stop(&row.finish)),
-            model: (!row.model.is_empty()).then_some(row.model),
-            tokens: Some(tokens),
-            cost: row.cost,
-            time: row.time,
-            line: Some(number),
-            row: Some(Row { prompt: row.prompt, trivial, calls, cancelled: row.cancelled }),
-            ..Draft::default()
-        };
-        draft.give(out, talk);
-    }
-}
-
-/// An entry from its fields, which are as many as there are columns.
-fn entry(columns: &Columns, text: &str) -> Result<Entry, String> {
-    let list = fields(text);
-    let wanted = columns.count();
-    if list.len() != wanted {
-        return Err(format!("{} fields in place of {wanted}", list.len()));
-    }
-    let get = |name: &str| columns.at(name).and_then(|at| list.get(at)).map_or("", |f| f.trim());
-    let count = |name: &str| match get(name) {
-        "" => Ok(0),
-        text => text.parse::<f64>().map(|n| n.max(0.0) as u64).map_err(|_| {
-            format!("`{name}` is no number: {}", text.chars().take(40).collect::<String>())
-        }),
-    };
-    let cost = get("cost_total").parse::<f64>().ok().and_then(NanoUsd::from_dollars);
-    let finish = match get("finish_reason_normalized") {
-        "" => get("finish_reason_raw"),
-        word => word,
-    };
-    Ok(Entry {
-        time: time(get("created_at")),
-        key: get("api_key_name").to_owned(),
-        app: get("app_name").to_owned(),
-        model: get("model_permaslug").to_owned(),
-        prompt: count("tokens_prompt")?,
-        completion: count("tokens_completion")?,
-        cached: count("tokens_cached")?,
-        cost,
-        cancelled: get("cancelled").eq_ignore_ascii_case("true") || get("cancelled") == "1",
-        finish: finish.to_ascii_lowercase(),
-    })
+    text.lines().rev().find_map(|line| columns.time(line))
 }

@@ -109,7 +109,7 @@ fn one<S: Sink>(
     match form {
         Form::ClaudeCode => read.ids = Some(claude_code::read(&mut input, &mut out, known)),
         Form::Codex => codex::read(&mut input, &mut out),
-        Form::Csv => openrouter_csv::read(&mut input, &mut out, plain),
+        Form::Csv => read.ids = Some(openrouter_csv::read(&mut input, &mut out, plain, known)),
         Form::Messages => messages::read(&mut input, &mut out),
         Form::MessageLines => messages::lines(&mut input, &mut out),
         Form::GeminiCli => gemini_cli::read(&mut input, &mut out),
@@ -151,7 +151,8 @@ fn damaged(reason: &str) -> String {
 
 /// Sessions of Claude Code repeat what they were resumed or forked from, and what their sub-agents
 /// say stands in files of their own: each is counted once, in the agent's own file, else in the file
-/// that holds most, so that a run that was resumed stays whole.
+/// that holds most, so that a run that was resumed stays whole. So do activities that were exported
+/// twice.
 fn once<S: Sink>(found: &[Found], read: &mut [File<S>], sink: &impl Fn(&Path) -> S) {
     let agent = |file: &File<S>| {
         file.ids.as_ref().map(|ids| (!ids.agent, std::cmp::Reverse(ids.messages.len())))

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Entry, entry};
+use crate::draft::time;
 
 /// Columns that are read; without the first two there is nothing to read.
 const READ: &[&str] = &[
@@ -65,9 +65,11 @@ impl Columns {
         self.names.len()
     }
 
-    /// Reads a record.
-    pub(crate) fn row(&self, text: &str) -> Result<Entry, String> {
-        entry(self, text)
+    /// The time of a record, if it is whole.
+    pub(crate) fn time(&self, text: &str) -> Option<u64> {
+        let list = fields(text);
+        let at = self.at("created_at").filter(|_| list.len() == self.count())?;
+        time(list.get(at)?.trim())
     }
 }
 

@@ -1,0 +1,154 @@
+//! Chains of rows: of one key, app and model, in which no prompt is smaller than the one before.
+//!
+//! A row goes on with the chain whose newest prompt is the largest that fits. Where several
+//! conversations run at once, that alone would hand a context which is asked again and again to
+//! neighbours that grow past it. So a chain that ends in a trivial answer, while trivial answers to the
+//! very same number of tokens still come, is kept for those: among growing conversations, equality is
+//! the strongest sign there is. Rows wait in a small window, so that what still comes is known.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use softland_session::wire::Tokens;
+
+use super::entry::Entry;
+use crate::draft::Draft;
+use crate::out::Out;
+use crate::step::{Begin, Row, Talk};
+
+/// Rows that wait.
+const WINDOW: usize = 4096;
+/// Chains that are looked at for one that suits better than the largest that fits.
+const LOOKED_AT: usize = 64;
+
+#[derive(Default)]
+pub(super) struct Chains {
+    by_name: HashMap<(String, String, String), usize>,
+    groups: Vec<Group>,
+    window: VecDeque<Entry>,
+    /// Trivial rows in the window, by group and prompt.
+    coming: HashMap<(usize, u64), usize>,
+}
+
+/// The chains of one key, app and model.
+#[derive(Default)]
+struct Group {
+    model: Option<String>,
+    /// By their newest prompts.
+    open: BTreeMap<u64, Vec<Chain>>,
+    /// Those that are kept for rows of the same prompt.
+    kept: HashMap<u64, Chain>,
+}
+
+#[derive(Clone, Copy)]
+struct Chain {
+    talk: Talk,
+    /// Whether its newest row is trivial.
+    trivial: bool,
+    /// Whether it was kept, and its newest row ends that.
+    was_kept: bool,
+}
+
+impl Chains {
+    /// The group of these names.
+    pub(super) fn group(&mut self, key: &str, app: &str, model: &str) -> usize {
+        let next = self.groups.len();
+        let names = (key.to_owned(), app.to_owned(), model.to_owned());
+        let group = *self.by_name.entry(names).or_insert(next);
+        if group == next {
+            let model = (!model.is_empty()).then(|| model.to_owned());
+            self.groups.push(Group { model, ..Group::default() });
+        }
+        group
+    }
+
+    /// Takes the next row, the oldest first.
+    pub(super) fn row(&mut self, out: &mut Out<'_>, row: Entry) {
+        if row.is_trivial() {
+            *self.coming.entry((row.group, row.prompt)).or_default() += 1;
+        }
+        self.window.push_back(row);
+        if self.window.len() > WINDOW {
+            self.place(out);
+        }
+    }
+
+    /// Takes the rows that still wait.
+    pub(super) fn finish(&mut self, out: &mut Out<'_>) {
+        while !self.window.is_empty() {
+            self.place(out);
+        }
+    }
+
+    /// Puts the oldest row that waits into its chain.
+    fn place(&mut self, out: &mut Out<'_>) {
+        let Some(row) = self.window.pop_front() else { return };
+        let same = (row.group, row.prompt);
+        let trivial = row.is_trivial();
+        if trivial && let Some(count) = self.coming.get_mut(&same) {
+            *count -= 1;
+            if *count == 0 {
+                self.coming.remove(&same);
+            }
+        }
+        let more = self.coming.contains_key(&same);
+        let Some(group) = self.groups.get_mut(row.group) else { return };
+        let suits = trivial || row.is_unknown();
+        let kept = if suits { group.kept.remove(&row.prompt) } else { None };
+        let was_kept = kept.is_some();
+        let found = kept.or_else(|| group.grown(row.prompt, trivial, more));
+        let begin = Begin { inferred: true, line: Some(row.line), ..Begin::default() };
+        let talk = found.map_or_else(|| out.begin(&begin), |chain| chain.talk);
+        let chain = Chain { talk, trivial, was_kept };
+        if more && suits && (trivial || was_kept) {
+            group.kept.insert(row.prompt, chain);
+        } else {
+            group.open.entry(row.prompt).or_default().push(chain);
+        }
+        draft(&row, group.model.clone()).give(out, talk);
+    }
+}
+
+impl Group {
+    /// Takes the chain whose newest prompt is the largest that fits. A trivial row does not go on with
+    /// what another context was asked in vain, if there is anything else: neither would be read right.
+    fn grown(&mut self, prompt: u64, trivial: bool, more: bool) -> Option<Chain> {
+        let unlike =
+            |last: u64, chain: &Chain| last != prompt && (chain.was_kept || more && chain.trivial);
+        let fits = self.open.range(..=prompt).rev().take(LOOKED_AT);
+        let places = fits.flat_map(|(last, chains)| {
+            chains.iter().enumerate().rev().map(|(at, chain)| (*last, at, chain))
+        });
+        let mut places = places.take(LOOKED_AT).peekable();
+        let largest = places.peek().copied();
+        let better =
+            if trivial { places.find(|(last, _, chain)| !unlike(*last, chain)) } else { None };
+        let (last, at, _) = better.or(largest)?;
+        let chains = self.open.get_mut(&last)?;
+        let chain = (at < chains.len()).then(|| chains.remove(at))?;
+        if chains.is_empty() {
+            self.open.remove(&last);
+        }
+        Some(chain)
+    }
+}
+
+/// A row as a turn.
+fn draft(row: &Entry, model: Option<String>) -> Draft {
+    let tokens = Tokens {
+        input: row.prompt.saturating_sub(row.cached),
+        output: row.completion,
+        cache_read: row.cached.min(row.prompt),
+        ..Tokens::default()
+    };
+    let trivial = row.is_trivial();
+    Draft {
+        stop: Some(row.stop),
+        model,
+        tokens: Some(tokens),
+        cost: row.cost,
+        time: row.time,
+        line: Some(row.line),
+        row: Some(Row { prompt: row.prompt, trivial, calls: row.calls, cancelled: row.cancelled }),
+        ..Draft::default()
+    }
+}

@@ -1,0 +1,118 @@
+//! What a row says, and what of it cannot be right.
+
+use softland_session::core::{Digest, NanoUsd, Stop};
+
+use super::chains::Chains;
+use super::columns::{Columns, fields};
+use crate::draft::{stop, time};
+
+/// Completion tokens of a trivial row, at most.
+const TRIVIAL: u64 = 5;
+/// More tokens than any row has; beyond it, numbers with a point are not exact.
+const MOST: f64 = (1_u64 << 53) as f64;
+/// Characters of a bad value that are shown.
+const SHOWN: usize = 40;
+
+/// What a row says.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    /// The key, app and model that it has in common with others.
+    pub(super) group: usize,
+    pub(super) line: u64,
+    pub(super) time: Option<u64>,
+    pub(super) prompt: u64,
+    pub(super) completion: u64,
+    pub(super) cached: u64,
+    pub(super) cost: Option<NanoUsd>,
+    pub(super) cancelled: bool,
+    /// Whether it was ended by a tool call.
+    pub(super) calls: bool,
+    pub(super) stop: Stop,
+}
+
+impl Entry {
+    /// Whether it was answered in a few tokens.
+    pub(super) const fn is_trivial(&self) -> bool {
+        self.completion >= 1 && self.completion <= TRIVIAL && !self.cancelled && !self.calls
+    }
+
+    /// Whether nothing is known of its answer.
+    pub(super) const fn is_unknown(&self) -> bool {
+        (self.completion == 0 || self.cancelled) && !self.calls
+    }
+}
+
+/// Reads a record; with what tells it from all others, if it has a name. `list` is told of values
+/// that cannot be right and without which it is read all the same.
+///
+/// # Errors
+/// Why it cannot be read.
+pub(super) fn read(
+    columns: &Columns,
+    text: &str,
+    line: u64,
+    chains: &mut Chains,
+    list: &mut dyn FnMut(String),
+) -> Result<(Entry, Option<Digest>), String> {
+    let fields = fields(text);
+    let wanted = columns.count();
+    if fields.len() != wanted {
+        return Err(format!("{} fields in place of {wanted}", fields.len()));
+    }
+    let get = |name: &str| columns.at(name).and_then(|at| fields.get(at)).map_or("", |f| f.trim());
+    let (prompt, completion) = (get("tokens_prompt"), get("tokens_completion"));
+    let prompt = count(prompt).ok_or_else(|| bad("tokens_prompt", prompt, "count"))?;
+    let completion =
+        count(completion).ok_or_else(|| bad("tokens_completion", completion, "count"))?;
+    let cached = count(get("tokens_cached")).unwrap_or_else(|| {
+        list(bad("tokens_cached", get("tokens_cached"), "count") + ": taken for 0");
+        0
+    });
+    let cost = get("cost_total");
+    let dollars = cost.parse::<f64>().ok().and_then(NanoUsd::from_dollars);
+    if dollars.is_none() && !cost.is_empty() {
+        list(bad("cost_total", cost, "amount") + ": what it cost is not known");
+    }
+    let at = time(get("created_at"));
+    if at.is_none() && !get("created_at").is_empty() {
+        list(bad("created_at", get("created_at"), "time"));
+    }
+    let finish = match get("finish_reason_normalized") {
+        "" => get("finish_reason_raw"),
+        word => word,
+    };
+    let finish = finish.to_ascii_lowercase();
+    let cancelled = get("cancelled").eq_ignore_ascii_case("true") || get("cancelled") == "1";
+    let entry = Entry {
+        group: chains.group(get("api_key_name"), get("app_name"), get("model_permaslug")),
+        line,
+        time: at,
+        prompt,
+        completion,
+        cached,
+        cost: dollars,
+        cancelled,
+        calls: matches!(finish.as_str(), "tool_calls" | "tool_use" | "function_call"),
+        stop: stop(&finish),
+    };
+    // With the numbers: a name that is the same in every row is none.
+    let id = Some(get("generation_id")).filter(|id| !id.is_empty());
+    let id = id.map(|id| {
+        Digest::of(format!("{id}\n{at:?}\n{prompt}\n{completion}\n{}", cancelled).as_bytes())
+    });
+    Ok((entry, id))
+}
+
+/// A number of tokens; an empty field has none.
+fn count(text: &str) -> Option<u64> {
+    if text.is_empty() {
+        return Some(0);
+    }
+    let number = text.parse::<f64>().ok()?;
+    (number.fract() == 0.0 && (0.0..=MOST).contains(&number)).then_some(number as u64)
+}
+
+fn bad(name: &str, value: &str, what: &str) -> String {
+    let shown: String = value.chars().take(SHOWN).collect();
+    format!("`{name}` is no {what}: {shown}")
+}
