@@ -51,6 +51,11 @@ impl<'a> Fields<'a> {
         self.text(key).map(Cow::into_owned)
     }
 
+    /// A member that is an id: a string, or a number as some write it.
+    pub(crate) fn id(&self, key: &str) -> Option<String> {
+        id(self.raw(key)?)
+    }
+
     pub(crate) fn uint(&self, key: &str) -> Option<u64> {
         Cursor::new(self.raw(key)?).uint_or_skip().ok().flatten()
     }
@@ -68,6 +73,15 @@ impl<'a> Fields<'a> {
 /// A value that is a string.
 pub(crate) fn string(raw: &str) -> Option<Str<'_>> {
     raw.starts_with('"').then(|| Cursor::new(raw).string().ok().map(|(text, _)| text)).flatten()
+}
+
+/// A value that is an id.
+pub(crate) fn id(raw: &str) -> Option<String> {
+    match raw.as_bytes().first()? {
+        b'"' => string(raw).map(|text| text.unescape().into_owned()),
+        b'-' | b'0'..=b'9' => Some(raw.to_owned()),
+        _ => None,
+    }
 }
 
 /// The elements of an array, as written; none of any other value.

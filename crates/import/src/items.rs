@@ -26,7 +26,7 @@ pub(crate) fn add_to(draft: &mut Draft, kind: &str, item: &Fields<'_>) -> Result
             }
         }
         "function_call" | "custom_tool_call" | "local_shell_call" => {
-            let id = item.owned("call_id").or_else(|| item.owned("id"));
+            let id = item.id("call_id").or_else(|| item.id("id"));
             let name = item.owned("name").unwrap_or_else(|| "local_shell".to_owned());
             let input = ["arguments", "input", "action"].iter().find_map(|key| item.raw(key));
             let input = match input.and_then(string) {

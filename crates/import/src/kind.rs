@@ -9,6 +9,8 @@ use crate::input::Scan;
 pub(crate) const LOOKED_AT: usize = 64 << 10;
 /// Objects that are looked at.
 const OBJECTS: usize = 60;
+/// Lines before a recording that are left out: of a log, or damaged.
+const LEFT_OUT: usize = 50;
 /// Bytes of a value that are kept.
 const PREVIEW: usize = 200;
 
@@ -21,6 +23,7 @@ pub(crate) enum Form {
     Messages,
     MessageLines,
     OpenCode(Table),
+    OpenCodeExport,
     GeminiCli,
     CopilotCli,
     MiniSwe,
@@ -30,13 +33,18 @@ pub(crate) enum Form {
     Journal,
 }
 
-/// A table of opencode's.
+/// A table of opencode's, or a file of its storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Table {
     Sessions,
     Messages,
     Parts,
     Other,
+    /// The database itself.
+    Database,
+    SessionFile,
+    MessageFile,
+    PartFile,
 }
 
 impl Form {
@@ -46,7 +54,7 @@ impl Form {
             Self::Codex => Kind::Codex,
             Self::Csv => Kind::OpenRouterCsv,
             Self::Messages | Self::MessageLines => Kind::Messages,
-            Self::OpenCode(_) => Kind::OpenCode,
+            Self::OpenCode(_) | Self::OpenCodeExport => Kind::OpenCode,
             Self::GeminiCli => Kind::GeminiCli,
             Self::CopilotCli => Kind::CopilotCli,
             Self::MiniSwe => Kind::MiniSwe,
@@ -71,6 +79,23 @@ impl Seen {
         keys.iter().all(|key| self.has(key))
     }
 
+    /// Whether a member is an object that begins with a member of this beginning.
+    fn object_begins(&self, key: &str, member: &str, with: &str) -> bool {
+        let value = self.members.iter().find(|(name, _)| name == key).map(|(_, value)| value);
+        let mut inner = Self::default();
+        let value = value.map_or("", String::as_str).as_bytes();
+        if value.starts_with(b"{") {
+            let _ = members(value, 1, &mut inner);
+        }
+        inner.string(member).is_some_and(|id| id.starts_with(with))
+    }
+
+    /// A member that is an id, if it is short.
+    pub(crate) fn id(&self, key: &str) -> Option<String> {
+        let (_, value) = self.members.iter().find(|(name, _)| name == key)?;
+        crate::fields::id(value)
+    }
+
     /// A member that is a string, if it is short.
     pub(crate) fn string(&self, key: &str) -> Option<String> {
         let (_, value) = self.members.iter().find(|(name, _)| name == key)?;
@@ -79,23 +104,66 @@ impl Seen {
     }
 }
 
-/// What the first bytes of a file say.
-pub(crate) fn tell(head: &[u8]) -> Result<Form, &'static str> {
+/// What the first bytes of a file say, and how many of its first lines have to be left out.
+pub(crate) fn tell(head: &[u8]) -> Result<(Form, usize), &'static str> {
     if head.is_empty() {
         return Err("empty");
     }
     if head.starts_with(b"SQLite format 3\0") {
         // Whose it is may stand in its -wal file alone, until that is taken over.
-        return Ok(Form::Ledger);
+        return Ok((Form::Ledger, 0));
     }
-    let first = head.iter().find(|byte| !byte.is_ascii_whitespace());
-    let form = match first {
-        None => return Err("empty"),
-        Some(b'{') => objects(head, OBJECTS).iter().find_map(|seen| of_object(seen, head)),
-        Some(b'[') => of_array(head),
-        Some(_) => crate::openrouter_csv::is_header(head).then_some(Form::Csv),
+    if head.starts_with(&[0xff, 0xfe]) || head.starts_with(&[0xfe, 0xff]) {
+        return Err("UTF-16: to be saved as UTF-8 first");
+    }
+    if head.iter().all(u8::is_ascii_whitespace) {
+        return Err("empty");
+    }
+    if let Some(form) = of(head) {
+        return Ok((form, 0));
+    }
+    let mut rest = head;
+    for left_out in 1..=LEFT_OUT {
+        let Some(end) = memchr::memchr(b'\n', rest) else { break };
+        let (line, behind) = rest.split_at(end + 1);
+        if !may_be_left_out(line) {
+            break;
+        }
+        rest = behind;
+        if let Some(form) = of(rest).filter(|_| goes_on(rest)) {
+            return Ok((form, left_out));
+        }
+    }
+    Err("no kind of recording that is known")
+}
+
+fn of(head: &[u8]) -> Option<Form> {
+    match head.iter().find(|byte| !byte.is_ascii_whitespace())? {
+        b'{' => objects(head, OBJECTS).iter().find_map(|seen| of_object(seen, head)),
+        b'[' => of_array(head),
+        _ => crate::openrouter_csv::is_header(head).then_some(Form::Csv),
+    }
+}
+
+/// Whether a first line is of no use by itself: it is none of a document that goes on behind it.
+fn may_be_left_out(line: &[u8]) -> bool {
+    let mut seen = line.iter().filter(|byte| !byte.is_ascii_whitespace());
+    let begins = match (seen.next(), seen.next()) {
+        (Some(b'{'), next) => matches!(next, None | Some(b'"' | b'}')),
+        (Some(b'['), next) => {
+            matches!(next, None | Some(b'{' | b'[' | b'"' | b']' | b'-' | b'0'..=b'9'))
+        }
+        _ => false,
     };
-    form.ok_or("no kind of recording that is known")
+    !begins || !matches!(Scan::default().end(line, 0), Ok(None))
+}
+
+/// Whether the next line is of the same kind: an example in a text is no recording.
+fn goes_on(head: &[u8]) -> bool {
+    let mut lines = head.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
+    let (Some(first), Some(next)) = (lines.next(), lines.next()) else { return true };
+    let object = |line: &[u8]| line.trim_ascii_start().first() == Some(&b'{');
+    !object(first) || object(next) || matches!(Scan::default().end(first, 0), Ok(None))
 }
 
 fn of_object(seen: &Seen, head: &[u8]) -> Option<Form> {
@@ -124,6 +192,22 @@ fn of_object(seen: &Seen, head: &[u8]) -> Option<Form> {
     }
     if seen.has("trajectory") || (seen.has("history") && holds(b"\"agent\"")) {
         return Some(Form::SweAgent);
+    }
+    let begins = |key: &str, with: &str| seen.string(key).is_some_and(|id| id.starts_with(with));
+    if seen.has("sessionID") && seen.has("messageID") && begins("id", "prt") {
+        return Some(Form::OpenCode(Table::PartFile));
+    }
+    if seen.has("sessionID") && seen.has("role") && begins("id", "msg") {
+        return Some(Form::OpenCode(Table::MessageFile));
+    }
+    if begins("id", "ses") && seen.has("time") && !seen.has("messages") {
+        return Some(Form::OpenCode(Table::SessionFile));
+    }
+    if seen.all(&["id", "worktree", "time"]) {
+        return Some(Form::OpenCode(Table::Other));
+    }
+    if seen.object_begins("info", "id", "ses") {
+        return Some(Form::OpenCodeExport);
     }
     if seen.has("messages") {
         let responses = holds(b"\"extra\"") && holds(b"\"response\"");
@@ -155,7 +239,10 @@ fn of_array(head: &[u8]) -> Option<Form> {
     if first.all(&["message_id", "session_id", "data"]) {
         return Some(Form::OpenCode(Table::Parts));
     }
-    if first.all(&["session_id", "data", "seq"]) {
+    if first.all(&["session_id", "data", "seq"])
+        || first.all(&["content", "status", "priority"])
+        || first.all(&["file", "additions", "deletions"])
+    {
         return Some(Form::OpenCode(Table::Other));
     }
     if first.all(&["session_id", "data"]) {

@@ -29,6 +29,7 @@ mod out;
 mod reading;
 pub mod report;
 mod softland;
+mod sqlite;
 mod step;
 mod suggest;
 mod swe_agent;
@@ -53,7 +54,7 @@ pub enum Kind {
     OpenRouterCsv,
     /// Message arrays in Anthropic's or OpenAI's form.
     Messages,
-    /// A dump of opencode's database.
+    /// Sessions of opencode: its storage, its database or a dump of it, an export.
     OpenCode,
     /// A chat of Gemini CLI.
     GeminiCli,

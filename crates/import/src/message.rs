@@ -74,10 +74,13 @@ impl<'a> Message<'a> {
     fn member(&mut self, key: &str, cursor: &mut Cursor<'a>) -> Result<(), Error> {
         let target = match key {
             "role" => &mut self.role,
-            "id" => &mut self.id,
+            "id" | "tool_call_id" => {
+                let id = id(cursor)?;
+                *(if key == "id" { &mut self.id } else { &mut self.call_id }) = id;
+                return Ok(());
+            }
             "model" => &mut self.model,
             "stop_reason" | "finish_reason" => &mut self.stop,
-            "tool_call_id" => &mut self.call_id,
             "name" => &mut self.name,
             "reasoning_content" | "reasoning" => &mut self.reasoning,
             "refusal" => &mut self.refusal,
@@ -158,7 +161,7 @@ impl<'a> Message<'a> {
             let name = of.owned("name").unwrap_or_default();
             let input = of.raw("arguments").or_else(|| of.raw("input")).map(plain);
             let input = input.unwrap_or_else(|| "{}".into()).into_owned();
-            draft.call(call.owned("id").unwrap_or_default(), name, input, false);
+            draft.call(call.id("id").unwrap_or_default(), name, input, false);
         }
         if let Some(call) = self.function_call {
             let call = Fields::of(call)?;
@@ -207,6 +210,14 @@ impl<'a> Message<'a> {
             all
         }))
     }
+}
+
+/// An id; some write numbers.
+fn id<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, Error> {
+    if cursor.peek()? == Kind::Number {
+        return Ok(Str::plain(cursor.skip_value()?.of(cursor.text())));
+    }
+    Ok(cursor.string_or_skip()?.map(|(text, _)| text))
 }
 
 /// A value that may be a string: what it means; else as written.
@@ -264,7 +275,10 @@ impl<'a> Block<'a> {
             let target = match &*member.key.unescape() {
                 "type" => &mut block.kind,
                 "text" | "thinking" | "refusal" => &mut block.text,
-                "id" | "tool_use_id" => &mut block.id,
+                "id" | "tool_use_id" => {
+                    block.id = id(cursor)?;
+                    return Ok(());
+                }
                 "name" => &mut block.name,
                 "input" => {
                     block.input = Some(cursor.skip_value()?.of(cursor.text()));

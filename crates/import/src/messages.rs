@@ -27,6 +27,8 @@ pub(crate) struct Conversation {
     /// What the next turn came to, and when it is: where others than its message say so.
     pub(crate) came: Option<Came>,
     pub(crate) at: Option<u64>,
+    /// Whether the model's messages in a row are one turn: it paused between them.
+    pub(crate) one_turn: bool,
     results: Results,
     /// The turn that items of the Responses API are gathered in.
     open: Option<Draft>,
@@ -41,6 +43,7 @@ impl Conversation {
             model,
             came: None,
             at: None,
+            one_turn: false,
             results: Results::default(),
             open: None,
             functions: 0,
@@ -60,11 +63,12 @@ impl Conversation {
         if role.is_empty() {
             return self.item(out, text, line);
         }
-        if !(assistant && (self.open.is_some() || message.is_output())) {
+        let goes_on = self.one_turn || self.open.is_some() || message.is_output();
+        if !(assistant && goes_on) {
             self.close(out);
         }
         match &*role {
-            "assistant" | "model" if self.open.is_some() || message.is_output() => {
+            "assistant" | "model" if goes_on => {
                 message.add_to(self.draft(out, line), "")?;
             }
             "assistant" | "model" => {
@@ -105,7 +109,7 @@ impl Conversation {
             }
             Some(kind) if items::is_result(kind) => {
                 self.close(out);
-                let id = item.owned("call_id").unwrap_or_default();
+                let id = item.id("call_id").unwrap_or_default();
                 self.result(id, items::output(&item), line);
                 Ok(())
             }
@@ -247,16 +251,14 @@ fn object(input: &mut Input<'_>, out: &mut Out<'_>, line: u64) -> Result<(), Bro
     // What stands behind the messages is looked for ahead, as far as that is in memory.
     let ahead = crate::kind::objects(input.ahead(1 << 20), 1);
     if let Some(first) = ahead.first() {
-        id = first.string("id");
+        id = first.id("id");
         model = first.string("model");
     }
     let read = input.object(&mut |input, key| {
         match key {
-            "id" | "model" if input.peek() == Some(b'"') => {
-                let value = input.take()?.and_then(|piece| {
-                    crate::fields::string(&piece.text).map(|text| text.unescape().into_owned())
-                });
-                *(if key == "id" { &mut id } else { &mut model }) = value;
+            "id" => id = input.take()?.and_then(|piece| crate::fields::id(&piece.text)),
+            "model" if input.peek() == Some(b'"') => {
+                model = input.take()?.and_then(|piece| crate::fields::id(&piece.text));
             }
             "messages" if input.peek() == Some(b'[') => {
                 found = true;

@@ -1,6 +1,7 @@
 //! Reading many files: several at a time, what belongs together joined afterwards.
 
-use std::collections::BTreeMap;
+mod join;
+
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -8,15 +9,22 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::claude_code::Ids;
 use crate::input::{GIVEN_UP, Input, open};
 use crate::kind::{Form, LOOKED_AT, Table, tell};
-use crate::opencode::Known;
 use crate::out::Out;
+use crate::sqlite::{self, Whose};
 use crate::step::Sink;
 use crate::walk::{Found, files};
 use crate::{Options, Progress, Read, Source, Unreadable};
 use crate::{
-    claude_code, codex, copilot_cli, gemini_cli, messages, mini_swe, openrouter_csv, softland,
-    swe_agent,
+    claude_code, codex, copilot_cli, gemini_cli, messages, mini_swe, opencode, openrouter_csv,
+    softland, swe_agent,
 };
+
+/// Lines before a recording that are longer than what is looked at.
+const LONG_LINES: usize = 8;
+/// Bytes that are looked at where the first line is long.
+const LOOKED_FURTHER: usize = 4 << 20;
+const NO_LINE: &str = "no line of a recording that is known: passed over";
+const PACKED: &str = "a compressed SQLite file: to be unpacked first (gunzip, zstd -d)";
 
 /// Reads what paths lead to.
 pub(crate) fn read<S: Sink>(
@@ -52,7 +60,8 @@ pub(crate) fn read<S: Sink>(
     let read = slots.into_iter().map(|slot| slot.into_inner().ok().flatten().unwrap_or_default());
     let mut read: Vec<File<S>> = read.collect();
     once(&found, &mut read, sink);
-    join(&found, &mut read, sink);
+    join::dumps(&found, &mut read, sink);
+    join::storage(&found, &mut read, sink);
     done.store(total, Ordering::Relaxed);
     let _ = tell();
     collect(found, read, unreadable)
@@ -63,12 +72,14 @@ struct File<S> {
     form: Option<Form>,
     sink: Option<S>,
     ids: Option<Ids>,
+    /// What a database of opencode's holds.
+    database: Option<Ids>,
     unreadable: Vec<(Option<u64>, String)>,
 }
 
 impl<S> Default for File<S> {
     fn default() -> Self {
-        Self { form: None, sink: None, ids: None, unreadable: Vec::new() }
+        Self { form: None, sink: None, ids: None, database: None, unreadable: Vec::new() }
     }
 }
 
@@ -90,7 +101,7 @@ fn one<S: Sink>(
     };
     let mut input = Input::new(inner);
     input.skip_mark();
-    let form = match tell(input.ahead(LOOKED_AT)) {
+    let form = match first_lines(&mut input, &mut read.unreadable) {
         Ok(form) => form,
         Err(reason) => {
             let reason = input.failed().map_or_else(|| reason.to_owned(), damaged);
@@ -104,7 +115,7 @@ fn one<S: Sink>(
     }
     let mut taker = sink(&file.path);
     let mut out = Out::new(&mut taker);
-    let mut others = false;
+    out.unreadable = std::mem::take(&mut read.unreadable);
     let plain = (!compressed).then_some(file.path.as_path());
     match form {
         Form::ClaudeCode => read.ids = Some(claude_code::read(&mut input, &mut out, known)),
@@ -118,20 +129,63 @@ fn one<S: Sink>(
         Form::SweAgent => swe_agent::read(&mut input, &mut out),
         Form::Events => softland::read(&mut input, &mut out),
         Form::Journal => softland::journal(&mut input, &mut out),
-        Form::Ledger => match plain {
-            Some(path) => others = !softland::ledger(path, &mut out, tell_progress),
-            None => out.unreadable(None, "a compressed ledger: to be unpacked first"),
+        Form::OpenCodeExport => opencode::export(&mut input, &mut out),
+        Form::Ledger => match plain.map(|path| sqlite::read(path, &mut out, tell_progress)) {
+            Some(Whose::Softland) => {}
+            Some(Whose::OpenCode(ids)) => {
+                read.form = Some(Form::OpenCode(Table::Database));
+                read.database = Some(ids);
+            }
+            Some(Whose::Others) => read.form = None,
+            None => {
+                out.unreadable(None, PACKED);
+                read.form = None;
+            }
         },
         Form::OpenCode(_) => {}
     }
     finish(&input, &mut out);
     read.unreadable = out.unreadable;
-    if others {
-        read.form = None;
-    } else {
-        read.sink = Some(taker);
-    }
+    read.sink = read.form.is_some().then_some(taker);
     read
+}
+
+/// What a file is; lines before the first that tells are left out, and listed.
+fn first_lines(
+    input: &mut Input<'_>,
+    unreadable: &mut Vec<(Option<u64>, String)>,
+) -> Result<Form, &'static str> {
+    for _ in 0..LONG_LINES {
+        let mut told = tell(input.ahead(LOOKED_AT));
+        let is_long = |head: &[u8]| !head.contains(&b'\n') && !head.contains(&0);
+        if told.is_err() && is_long(input.ahead(LOOKED_AT)) {
+            told = tell(input.ahead(LOOKED_FURTHER));
+        }
+        let (form, left_out) = match told {
+            Ok(told) => told,
+            Err(_)
+                if is_long(input.ahead(LOOKED_FURTHER))
+                    && input.ahead(LOOKED_FURTHER).len() >= LOOKED_FURTHER =>
+            {
+                let line = input.pass_line();
+                if input.peek().is_none() {
+                    return told.map(|(form, _)| form);
+                }
+                unreadable.push((Some(line), NO_LINE.to_owned()));
+                continue;
+            }
+            Err(reason) => return Err(reason),
+        };
+        for _ in 0..left_out {
+            if let Some(Ok(piece)) = input.line()
+                && !piece.text.trim().is_empty()
+            {
+                unreadable.push((Some(piece.line), NO_LINE.to_owned()));
+            }
+        }
+        return Ok(form);
+    }
+    Err("no kind of recording that is known")
 }
 
 /// Ends what is open, and says if the file could not be read to its end.
@@ -175,90 +229,6 @@ fn once<S: Sink>(found: &[Found], read: &mut [File<S>], sink: &impl Fn(&Path) ->
         known.messages.extend(ids.messages);
         known.lines.extend(ids.lines);
     }
-}
-
-/// Joins the tables of opencode in each folder.
-fn join<S: Sink>(found: &[Found], read: &mut [File<S>], sink: &impl Fn(&Path) -> S) {
-    let mut folders: BTreeMap<&Path, Vec<(usize, Table)>> = BTreeMap::new();
-    for (at, (file, slot)) in found.iter().zip(read.iter()).enumerate() {
-        if let Some(Form::OpenCode(table)) = slot.form {
-            let folder = file.path.parent().unwrap_or_else(|| Path::new(""));
-            folders.entry(folder).or_default().push((at, table));
-        }
-    }
-    for tables in folders.into_values() {
-        joined(found, read, sink, &tables);
-    }
-}
-
-fn joined<S: Sink>(
-    found: &[Found],
-    read: &mut [File<S>],
-    sink: &impl Fn(&Path) -> S,
-    tables: &[(usize, Table)],
-) {
-    let of = |wanted: Table| tables.iter().find(|(_, table)| *table == wanted).map(|(at, _)| *at);
-    let (messages, parts) = (of(Table::Messages), of(Table::Parts));
-    let mut known = Known::default();
-    for (at, table) in [(of(Table::Sessions), Table::Sessions), (messages, Table::Messages)] {
-        let Some(at) = at else { continue };
-        with(found, read, at, None::<&mut S>, &mut |input, out| match table {
-            Table::Sessions => known.sessions(input, out),
-            Table::Messages | Table::Parts | Table::Other => known.messages(input, out),
-        });
-    }
-    let Some(holder) = parts.or(messages) else { return };
-    if known.is_empty() {
-        if let Some(slot) = read.get_mut(holder) {
-            slot.unreadable.push((None, "no messages of opencode beside it".to_owned()));
-        }
-        return;
-    }
-    let Some(file) = found.get(holder) else { return };
-    let mut taker = sink(&file.path);
-    with(found, read, holder, Some(&mut taker), &mut |input, out| {
-        known.parts(parts.map(|_| input), out);
-    });
-    if let Some(slot) = read.get_mut(holder) {
-        slot.sink = Some(taker);
-    }
-}
-
-/// Opens a table again and has it read.
-fn with<S: Sink>(
-    found: &[Found],
-    read: &mut [File<S>],
-    at: usize,
-    sink: Option<&mut S>,
-    take: &mut dyn FnMut(&mut Input<'_>, &mut Out<'_>),
-) {
-    let (Some(file), Some(slot)) = (found.get(at), read.get_mut(at)) else { return };
-    let (count, tell) = (AtomicU64::new(0), || true);
-    match open(&file.path, &count, &tell) {
-        Err(error) => slot.unreadable.push((None, error.to_string())),
-        Ok((inner, _)) => {
-            let mut input = Input::new(inner);
-            input.skip_mark();
-            let mut nobody = Nobody;
-            let mut out = match sink {
-                Some(sink) => Out::new(sink),
-                None => Out::new(&mut nobody),
-            };
-            take(&mut input, &mut out);
-            finish(&input, &mut out);
-            slot.unreadable.extend(out.unreadable);
-        }
-    }
-}
-
-/// Takes nothing.
-struct Nobody;
-
-impl Sink for Nobody {
-    fn begin(&mut self, _: crate::Talk, _: &crate::Begin<'_>) {}
-    fn user(&mut self, _: crate::Talk, _: &crate::UserStep<'_>) {}
-    fn turn(&mut self, _: crate::Talk, _: &crate::Turn<'_>) {}
-    fn end(&mut self, _: crate::Talk) {}
 }
 
 fn collect<S>(found: Vec<Found>, read: Vec<File<S>>, mut unreadable: Vec<Unreadable>) -> Read<S> {

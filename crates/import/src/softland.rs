@@ -15,18 +15,27 @@ use crate::input::Input;
 use crate::out::Out;
 use crate::step::{Begin, Talk};
 pub(crate) use journal::read as journal;
-pub(crate) use ledger::read as ledger;
+pub(crate) use ledger::{is_its, read as ledger};
 
 /// Reads event lines.
 pub(crate) fn read(input: &mut Input<'_>, out: &mut Out<'_>) {
     let mut runs: BTreeMap<String, Run> = BTreeMap::new();
+    // Sessions of sub-agents' runs, as their callers began them.
+    let mut called: BTreeMap<String, String> = BTreeMap::new();
     out.lines(input, &mut |out, text, line| {
         let fields = Fields::of(text)?;
         let name = fields.owned("run").ok_or("an event of no run")?;
         let event = fields.text("event").ok_or("a line without `event`")?;
         let at = fields.text("ts").and_then(|at| time(&at));
         let turn = fields.uint("turn").unwrap_or(0);
-        let run = runs.entry(name.clone()).or_default();
+        if event == "child"
+            && let Some(child) = fields.owned("child_run")
+        {
+            let session = called.get(&name).unwrap_or(&name).clone();
+            called.insert(child, session);
+        }
+        let fresh = || Run { caller: called.get(&name).cloned(), ..Run::default() };
+        let run = runs.entry(name.clone()).or_insert_with(fresh);
         run.event(out, &name, &Event { event: &event, turn, at, line: Some(line) }, &fields);
         if matches!(&*event, "done" | "error") {
             run.end(out);
@@ -51,6 +60,8 @@ struct Event<'a> {
 #[derive(Default)]
 struct Run {
     talk: Option<Talk>,
+    /// The session of the run that called it, where one did.
+    caller: Option<String>,
     model: Option<String>,
     /// The turn that is being read, and its number.
     draft: Option<(u64, Draft)>,
@@ -125,7 +136,7 @@ impl Run {
         line: Option<u64>,
     ) -> Talk {
         let begin = Begin {
-            session: session.or(Some(run)),
+            session: session.or(self.caller.as_deref()).or(Some(run)),
             run: Some(run),
             agent,
             line,
@@ -208,8 +219,15 @@ impl Run {
     fn turn_over(&mut self, out: &mut Out<'_>, talk: Talk) {
         let Some((_, mut draft)) = self.draft.take() else { return };
         for (id, name, input) in std::mem::take(&mut self.started) {
-            let input = if input.is_empty() { "{}".to_owned() } else { input };
-            draft.call(id, name, input, false);
+            // A call that was cut off is none; where contents were not kept, nothing tells.
+            let cut = !input.is_empty() && Fields::of(&input).is_err();
+            draft.cut_call |= cut;
+            if !cut {
+                let input = if input.is_empty() { "{}".to_owned() } else { input };
+                // Nobody but the provider runs its own searches.
+                let server = id.starts_with("srvtoolu_");
+                draft.call(id, name, input, server);
+            }
         }
         draft.gives |= !self.told;
         draft.give(out, talk);

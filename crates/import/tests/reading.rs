@@ -5,7 +5,13 @@
 mod bad_input;
 #[path = "reading/common.rs"]
 mod common;
+#[path = "reading/first_lines.rs"]
+mod first_lines;
 #[path = "reading/kinds.rs"]
 mod kinds;
+#[path = "reading/opencode.rs"]
+mod opencode;
 #[path = "reading/openrouter.rs"]
 mod openrouter;
+#[path = "reading/softland.rs"]
+mod softland;

@@ -42,6 +42,7 @@ pub(crate) fn usual(env: Env<'_>) -> Vec<Place> {
     let codex = set("CODEX_HOME").or_else(|| below(".codex"));
     add("Codex", codex.as_ref().map(|codex| codex.join("sessions")));
     add("Codex", codex.map(|codex| codex.join("archived_sessions")));
+    add("opencode", data.as_ref().map(|data| data.join("opencode/opencode.db")));
     add("opencode", data.map(|data| data.join("opencode/storage")));
     add("Gemini CLI", below(".gemini/tmp"));
     add("Copilot CLI", below(".copilot/session-state"));

@@ -122,6 +122,7 @@ impl Run {
         let messages = elements(record.raw("messages").unwrap_or_default());
         let messages = messages.into_iter().filter_map(string).map(|text| text.unescape());
         let messages: Vec<_> = messages.collect();
+        self.conversation.one_turn = kind == "took";
         let answers = if kind == "took" { last_answer(&messages) } else { &messages };
         for message in answers {
             self.conversation.message(out, message, Some(line))?;

@@ -1,8 +1,6 @@
-//! A ledger, only read: nothing is written beside it.
+//! A ledger, run by run.
 
-use std::path::{Path, PathBuf};
-
-use rusqlite::{Connection, OpenFlags, Row};
+use rusqlite::{Connection, Row};
 
 use super::{Event, Run};
 use crate::fields::Fields;
@@ -26,70 +24,14 @@ type On<'o> = &'o (dyn Fn() -> bool + Sync);
 /// "soft", in SQLite's field for telling applications apart.
 const APPLICATION: i64 = 0x736f_6674;
 
-/// Reads a ledger; false where the database is another program's.
-pub(crate) fn read(path: &Path, out: &mut Out<'_>, on: On<'_>) -> bool {
-    let shared = beside(path, "-shm");
-    let (log, there) = (beside(path, "-wal"), shared.exists());
-    let waiting = std::fs::metadata(&log).is_ok_and(|log| log.len() > 0);
-    let read = if waiting {
-        let read = open(path, false).and_then(|connection| ours(&connection, out, on));
-        if !there {
-            // Made by reading; whoever writes the ledger would have made it before.
-            let _ = std::fs::remove_file(&shared);
-        }
-        read.or_else(|_| {
-            out.unreadable(None, "what is in its -wal file was not read");
-            open(path, true).and_then(|connection| ours(&connection, out, on))
-        })
-    } else {
-        open(path, true).and_then(|connection| ours(&connection, out, on))
-    };
-    if matches!(read, Ok(false)) {
-        out.unreadable(None, "a SQLite file that is no ledger");
-    }
-    read.unwrap_or_else(|error| {
-        let damaged = error.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase);
-        let reason = if damaged { "no SQLite file".to_owned() } else { error.to_string() };
-        out.unreadable(None, reason);
-        !damaged
-    })
-}
-
-fn ours(connection: &Connection, out: &mut Out<'_>, on: On<'_>) -> rusqlite::Result<bool> {
+/// Whether a database is a ledger.
+pub(crate) fn is_its(connection: &Connection) -> rusqlite::Result<bool> {
     let found: i64 = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
-    if found == APPLICATION {
-        runs(connection, out, on)?;
-    }
     Ok(found == APPLICATION)
 }
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
-}
-
-/// `still`: nobody writes it, so that no lock and no file beside it is needed.
-fn open(path: &Path, still: bool) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    if !still {
-        return Connection::open_with_flags(path, flags);
-    }
-    let mut uri = String::from("file:");
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    for byte in absolute.as_os_str().as_encoded_bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
-                uri.push(char::from(*byte));
-            }
-            _ => uri.push_str(&format!("%{byte:02x}")),
-        }
-    }
-    uri.push_str("?immutable=1");
-    Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)
-}
-
-fn runs(connection: &Connection, out: &mut Out<'_>, on: On<'_>) -> rusqlite::Result<()> {
+/// Reads a ledger.
+pub(crate) fn read(connection: &Connection, out: &mut Out<'_>, on: On<'_>) -> rusqlite::Result<()> {
     let mut statement = connection.prepare(EVENTS)?;
     let mut rows = statement.query([])?;
     let mut open: Option<(String, Run)> = None;

@@ -120,7 +120,7 @@ fn another_programs_database_is_no_recording() {
     db.execute_batch("CREATE TABLE a (b)").unwrap();
     let read = told(&[path]);
     assert_eq!(read.sources[0].kind, None);
-    assert_eq!(read.unreadable[0].reason, "a SQLite file that is no ledger");
+    assert_eq!(read.unreadable[0].reason, "a SQLite file of another program");
 }
 
 #[test]

@@ -203,6 +203,26 @@ fn message_arrays_are_read_in_every_form() {
 }
 
 #[test]
+fn ids_may_be_numbers() {
+    let text = r#"{"id":7,"messages":[{"role":"user","content":"go"},
+{"role":"assistant","content":[{"type":"tool_use","id":1,"name":"f","input":{}}]},
+{"role":"user","content":[{"type":"tool_result","tool_use_id":1,"content":"r"}]},
+{"role":"assistant","id":2,"content":"","tool_calls":[{"id":3,"function":{"name":"g","arguments":"{}"}}]},
+{"role":"tool","tool_call_id":3,"content":"r"}]}"#;
+    let (_, steps, unreadable) = one(text);
+    let expected = [
+        "0 begin 7",
+        r#"0 user "go""#,
+        "0 turn 1:f{} chars=0",
+        "0 user 1:ok",
+        "0 turn 3:g{} chars=0",
+        "0 user 3:ok",
+        "0 end",
+    ];
+    assert_eq!((steps, unreadable), (expected.map(str::to_owned).to_vec(), Vec::new()));
+}
+
+#[test]
 fn documents_of_other_programs_are_read() {
     let gemini = r#"{"sessionId":"g","projectHash":"h","messages":[{"type":"user","content":"go"},
         {"type":"gemini","content":"","model":"gemini-2.5-flash","tokens":{"input":10,"output":1,"cached":4,"thoughts":2,"tool":0},

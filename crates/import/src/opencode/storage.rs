@@ -1,0 +1,122 @@
+//! opencode's storage folder: a file each for a session, a message, a part. Only ids are kept of them
+//! until a session is handed on, message by message, part by part.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::path::Path;
+
+use softland_session::core::Digest;
+
+use super::Known;
+use super::session::{Message, Session};
+use crate::fields::Fields;
+use crate::out::Out;
+
+/// Calls what it is given with a file's JSON; says why it cannot be read.
+pub(crate) type Text<'t> = dyn FnMut(usize, &mut dyn FnMut(&Fields<'_>) -> Result<(), String>) + 't;
+
+/// What is known of the files of a storage folder.
+#[derive(Default)]
+pub(crate) struct Storage<'f> {
+    known: Known,
+    /// Ids of the messages, in their order.
+    ids: Vec<String>,
+    /// Where what is said of a session goes: its own file, else that of its first message.
+    holders: HashMap<String, usize>,
+    /// Parts by the name of their folder, which is their message's id; with their names.
+    parts: HashMap<&'f OsStr, Vec<(&'f OsStr, usize)>>,
+    /// Ids of messages that a database holds as well.
+    elsewhere: HashSet<Digest>,
+}
+
+impl<'f> Storage<'f> {
+    pub(crate) fn new(elsewhere: HashSet<Digest>) -> Self {
+        Self { elsewhere, ..Self::default() }
+    }
+
+    /// A part's file.
+    pub(crate) fn part(&mut self, at: usize, path: &'f Path) {
+        let folder = path.parent().and_then(Path::file_name).unwrap_or_default();
+        let name = path.file_name().unwrap_or_default();
+        self.parts.entry(folder).or_default().push((name, at));
+    }
+
+    /// Reads the files of sessions, then those of messages.
+    pub(crate) fn read(&mut self, sessions: &[usize], messages: &[usize], text: &mut Text<'_>) {
+        for &at in sessions {
+            text(at, &mut |data| {
+                let id = data.owned("id").ok_or("no `id`")?;
+                if let Some(parent) = data.owned("parentID") {
+                    self.known.parents.insert(id.clone(), parent);
+                }
+                self.holders.entry(id).or_insert(at);
+                Ok(())
+            });
+        }
+        let mut list = Vec::new();
+        for &at in messages {
+            text(at, &mut |data| {
+                let id = data.owned("id").ok_or("no `id`")?;
+                let session = data.owned("sessionID").unwrap_or_default();
+                // Copied, by a newer version or by hand: counted once.
+                if !self.elsewhere.insert(Digest::of(id.as_bytes())) {
+                    self.parts.remove(OsStr::new(&id));
+                    return Ok(());
+                }
+                let message = Message::of(session.clone(), None, data);
+                list.push((id, message, at));
+                Ok(())
+            });
+        }
+        // Ids grow with time.
+        list.sort_by(|(a, ..), (b, ..)| a.cmp(b));
+        for (_, message, at) in &list {
+            self.holders.entry(message.session.clone()).or_insert(*at);
+        }
+        self.known.take(list.into_iter().map(|(id, message, _)| (id, message)).collect());
+        self.ids = vec![String::new(); self.known.messages.len()];
+        for (id, at) in &self.known.by_id {
+            if let Some(place) = self.ids.get_mut(*at) {
+                place.clone_from(id);
+            }
+        }
+    }
+
+    /// The sessions, in the order of their first messages, each with the file that holds it.
+    pub(crate) fn sessions(&self) -> Vec<(usize, Vec<usize>)> {
+        let mut by_session = self.known.by_session();
+        let order = self.known.messages.iter().filter_map(|message| {
+            let order = by_session.remove(message.session.as_str())?;
+            Some((*self.holders.get(&message.session)?, order))
+        });
+        order.collect()
+    }
+
+    /// Hands on one session.
+    pub(crate) fn give(&mut self, out: &mut Out<'_>, order: &[usize], text: &mut Text<'_>) {
+        let mut session: Option<Session> = None;
+        for at in order {
+            let Some(message) = self.known.messages.get(*at) else { continue };
+            let session = session.get_or_insert_with(|| self.known.begin(out, message));
+            let id = self.ids.get(*at).map_or("", String::as_str);
+            let mut parts = self.parts.remove(OsStr::new(id)).unwrap_or_default();
+            parts.sort_unstable();
+            parts.dedup_by_key(|(name, _)| *name);
+            for (_, part) in parts {
+                text(part, &mut |data| {
+                    session.part(message.assistant, data);
+                    Ok(())
+                });
+            }
+            session.over(out, message);
+        }
+        if let Some(session) = session {
+            out.end(session.talk);
+        }
+    }
+
+    /// Parts of no message that is here.
+    pub(crate) fn lost(&self) -> impl Iterator<Item = usize> {
+        self.parts.values().flatten().map(|(_, at)| *at)
+    }
+}

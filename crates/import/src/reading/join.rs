@@ -1,0 +1,158 @@
+//! Files of opencode that are read together: tables dumped into one folder, its storage.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+
+use super::{File, finish};
+use crate::fields::Fields;
+use crate::input::{Input, open};
+use crate::kind::{Form, Table};
+use crate::opencode::{Known, Storage};
+use crate::out::Out;
+use crate::step::Sink;
+use crate::walk::Found;
+
+/// Joins the tables of opencode in each folder.
+pub(super) fn dumps<S: Sink>(found: &[Found], read: &mut [File<S>], sink: &impl Fn(&Path) -> S) {
+    let mut folders: BTreeMap<&Path, Vec<(usize, Table)>> = BTreeMap::new();
+    for (at, (file, slot)) in found.iter().zip(read.iter()).enumerate() {
+        if let Some(Form::OpenCode(table)) = slot.form
+            && matches!(table, Table::Sessions | Table::Messages | Table::Parts | Table::Other)
+        {
+            let folder = file.path.parent().unwrap_or_else(|| Path::new(""));
+            folders.entry(folder).or_default().push((at, table));
+        }
+    }
+    for tables in folders.into_values() {
+        joined(found, read, sink, &tables);
+    }
+}
+
+fn joined<S: Sink>(
+    found: &[Found],
+    read: &mut [File<S>],
+    sink: &impl Fn(&Path) -> S,
+    tables: &[(usize, Table)],
+) {
+    let of = |wanted: Table| tables.iter().find(|(_, table)| *table == wanted).map(|(at, _)| *at);
+    let (messages, parts) = (of(Table::Messages), of(Table::Parts));
+    let mut known = Known::default();
+    for (at, table) in [(of(Table::Sessions), Table::Sessions), (messages, Table::Messages)] {
+        let Some(at) = at else { continue };
+        with(found, read, at, None::<&mut S>, &mut |input, out| match table {
+            Table::Sessions => known.sessions(input, out),
+            _ => known.messages(input, out),
+        });
+    }
+    let Some(holder) = parts.or(messages) else { return };
+    if known.is_empty() {
+        if let Some(slot) = read.get_mut(holder) {
+            slot.unreadable.push((None, "no messages of opencode beside it".to_owned()));
+        }
+        return;
+    }
+    let Some(file) = found.get(holder) else { return };
+    let mut taker = sink(&file.path);
+    with(found, read, holder, Some(&mut taker), &mut |input, out| {
+        known.parts(parts.map(|_| input), out);
+    });
+    if let Some(slot) = read.get_mut(holder) {
+        slot.sink = Some(taker);
+    }
+}
+
+/// Opens a table again and has it read.
+fn with<S: Sink>(
+    found: &[Found],
+    read: &mut [File<S>],
+    at: usize,
+    sink: Option<&mut S>,
+    take: &mut dyn FnMut(&mut Input<'_>, &mut Out<'_>),
+) {
+    let (Some(file), Some(slot)) = (found.get(at), read.get_mut(at)) else { return };
+    let (count, tell) = (AtomicU64::new(0), || true);
+    match open(&file.path, &count, &tell) {
+        Err(error) => slot.unreadable.push((None, error.to_string())),
+        Ok((inner, _)) => {
+            let mut input = Input::new(inner);
+            input.skip_mark();
+            let mut nobody = Nobody;
+            let mut out = match sink {
+                Some(sink) => Out::new(sink),
+                None => Out::new(&mut nobody),
+            };
+            take(&mut input, &mut out);
+            finish(&input, &mut out);
+            slot.unreadable.extend(out.unreadable);
+        }
+    }
+}
+
+/// Takes nothing.
+struct Nobody;
+
+impl Sink for Nobody {
+    fn begin(&mut self, _: crate::Talk, _: &crate::Begin<'_>) {}
+    fn user(&mut self, _: crate::Talk, _: &crate::UserStep<'_>) {}
+    fn turn(&mut self, _: crate::Talk, _: &crate::Turn<'_>) {}
+    fn end(&mut self, _: crate::Talk) {}
+}
+
+/// Joins the files of opencode's storage; what a database holds as well was read there.
+pub(super) fn storage<S: Sink>(found: &[Found], read: &mut [File<S>], sink: &impl Fn(&Path) -> S) {
+    let mut elsewhere = HashSet::new();
+    let (mut sessions, mut messages, mut parts) = (Vec::new(), Vec::new(), Vec::new());
+    for (at, slot) in read.iter_mut().enumerate() {
+        elsewhere.extend(slot.database.take().map(|ids| ids.messages).unwrap_or_default());
+        match slot.form {
+            Some(Form::OpenCode(Table::SessionFile)) => sessions.push(at),
+            Some(Form::OpenCode(Table::MessageFile)) => messages.push(at),
+            Some(Form::OpenCode(Table::PartFile)) => parts.push(at),
+            _ => {}
+        }
+    }
+    let mut storage = Storage::new(elsewhere);
+    for at in parts {
+        if let Some(file) = found.get(at) {
+            storage.part(at, &file.path);
+        }
+    }
+    storage.read(&sessions, &messages, &mut |at, take| value(found, read, at, take));
+    for (holder, order) in storage.sessions() {
+        let Some(file) = found.get(holder) else { continue };
+        let mut taker = sink(&file.path);
+        let mut out = Out::new(&mut taker);
+        storage.give(&mut out, &order, &mut |at, take| value(found, read, at, take));
+        out.end_all();
+        let unreadable = out.unreadable;
+        if let Some(slot) = read.get_mut(holder) {
+            slot.unreadable.extend(unreadable);
+            slot.sink = Some(taker);
+        }
+    }
+    for at in storage.lost() {
+        if let Some(slot) = read.get_mut(at) {
+            slot.unreadable.push((None, "a part of no message that is here".to_owned()));
+        }
+    }
+}
+
+/// Has the JSON of a file taken; lists why it cannot be.
+fn value<S: Sink>(
+    found: &[Found],
+    read: &mut [File<S>],
+    at: usize,
+    take: &mut dyn FnMut(&Fields<'_>) -> Result<(), String>,
+) {
+    with(found, read, at, None::<&mut S>, &mut |input, out| match input.take() {
+        Ok(Some(piece)) => {
+            out.mended(&piece);
+            if let Err(reason) = Fields::of(&piece.text).and_then(|fields| take(&fields)) {
+                out.unreadable(None, reason);
+            }
+        }
+        Ok(None) => out.unreadable(None, "longer than 64 MiB"),
+        Err(broken) => out.broken(input, &broken),
+    });
+}
