@@ -7,9 +7,10 @@ usage: counts.py SOFTLAND PATH… [--ccusage BIN]
   --ccusage BIN  compares the tokens and the cost of all sessions of Claude Code among them with
             ccusage's (npm `ccusage` 20.0.24 with `@ccusage/ccusage-linux-x64`), and the CPU time of both
 
-Counts with Python's json and csv alone and by rules of its own, written from the formats. Exits 1 where
-a number differs, or where softland takes more than twice ccusage's CPU time."""
-import argparse, collections, csv, gzip, io, json, os, re, resource, shutil, subprocess, sys, tempfile
+Counts with Python's json, csv and sqlite3 alone and by rules of its own, written from the formats; files
+that are no recording have to be none for softland, too. softland's own ledgers, event logs and journals are
+left out. Exits 1 where a number differs, or where softland takes more than twice ccusage's CPU time."""
+import argparse, collections, contextlib, csv, glob, gzip, io, json, os, re, resource, shutil, sqlite3, subprocess, sys, tempfile
 
 FENCED = re.compile(r"```(?:bash|mswea_bash_command)\s*\n(.*?)\n?```", re.S)
 
@@ -22,7 +23,8 @@ def text_of(path):
 
 
 def json_lines(text):
-    for line in text.splitlines():
+    # Not by `splitlines`: strings may hold its other line ends.
+    for line in text.split("\n"):
         try:
             value = json.loads(line)
         except ValueError:
@@ -76,6 +78,7 @@ def calls_of(message):
 
 
 def messages(list_):
+    list_ = [m for m in list_ if isinstance(m, dict)]
     said = [m for m in list_ if m.get("role") == "assistant"]
     return len(said), sum(map(calls_of, said))
 
@@ -86,7 +89,29 @@ def mini_swe(list_):
     return len(said), sum(map(int, calls))
 
 
-def document(doc):
+def opencode_database(path):
+    db = sqlite3.connect(f"file:{os.path.abspath(path)}?mode=ro", uri=True)
+    with contextlib.closing(db):
+        if not {"message", "part"} <= {name for name, in db.execute("SELECT name FROM sqlite_master")}:
+            return None
+        said = sum(json.loads(data).get("role") == "assistant" for data, in db.execute("SELECT data FROM message"))
+        return "opencode", (said, sum(json.loads(data).get("type") == "tool" for data, in db.execute("SELECT data FROM part")))
+
+
+def opencode_storage(path, session):
+    """Of a session's file: STORAGE/session/PROJECT/SESSION.json."""
+    storage = os.path.join(os.path.dirname(path), "..", "..")
+    turns = calls = 0
+    for message in glob.glob(os.path.join(glob.escape(storage), "message", session, "*.json")):
+        message = json.loads(text_of(message))
+        if message.get("role") == "assistant":
+            turns += 1
+            parts = glob.glob(os.path.join(glob.escape(storage), "part", message["id"], "*.json"))
+            calls += sum(json.loads(text_of(part)).get("type") == "tool" for part in parts)
+    return "opencode", (turns, calls)
+
+
+def document(doc, path):
     if isinstance(doc, list):
         first = doc[0] if doc and isinstance(doc[0], dict) else {}
         if "role" in first:
@@ -96,6 +121,12 @@ def document(doc):
             said = {p["message_id"] for p, d in zip(doc, parts) if d.get("type") == "step-start"}
             return "opencode", (len(said), sum(d.get("type") == "tool" for d in parts))
         return None
+    if not isinstance(doc, dict):
+        return None
+    if {"sessionID", "messageID"} <= set(doc) or {"sessionID", "role"} <= set(doc):
+        return None  # Counted with its session.
+    if str(doc.get("id")).startswith("ses_") and "time" in doc:
+        return opencode_storage(path, doc["id"])
     if "trajectory" in doc:
         return "swe-agent", (len(doc["trajectory"]), sum(bool(s["action"].strip()) for s in doc["trajectory"]))
     if "history" in doc and any("agent" in m for m in doc["history"]):
@@ -112,20 +143,22 @@ def document(doc):
 
 def count(path, seen):
     """(kind, (turns, calls)), or None for what is no recording."""
+    with open(path, "rb") as file:
+        if file.read(16) == b"SQLite format 3\0":
+            return opencode_database(path)
     text = text_of(path)
-    head = text.lstrip()[:1]
-    if head not in ("{", "["):
-        rows = list(csv.DictReader(io.StringIO(text)))
-        if rows and "tokens_prompt" in rows[0]:
-            return "openrouter-csv", (len(rows), 0)
-        return None
+    if "tokens_prompt" in text.lstrip().split("\n", 1)[0].split(","):
+        rows = csv.DictReader(io.StringIO(text, newline=""))
+        return "openrouter-csv", (len(list(rows)), 0)
     try:
         doc = json.loads(text)
-        if isinstance(doc, list) or not isinstance(doc.get("type"), str):
-            return document(doc)
+        if not isinstance(doc, dict) or not isinstance(doc.get("type"), str):
+            return document(doc, path)
     except ValueError:
         pass
     lines = list(json_lines(text))
+    if not lines:
+        return None
     if any("payload" in line for line in lines):
         return "codex", codex(lines)
     if any(line.get("type") == "session.start" for line in lines):
@@ -136,7 +169,9 @@ def count(path, seen):
         return "messages", tuple(map(sum, zip(*counts)))
     if any("role" in line for line in lines):
         return "messages", messages(lines)
-    return "claude-code", claude(lines, seen)
+    if any("sessionId" in line for line in lines):
+        return "claude-code", claude(lines, seen)
+    return None
 
 
 def cpu(command, env=None):
@@ -164,7 +199,13 @@ def compare(softland, paths):
     totals = collections.Counter()
     for source in order:
         path = source["path"]
-        counted = count(path, seen)
+        if source["kind"] == "softland":
+            continue
+        try:
+            counted = count(path, seen)
+        except (KeyError, TypeError, AttributeError, ValueError, OSError, EOFError, sqlite3.Error) as error:
+            print(f"not counted: {path}: {error!r}")
+            counted = None
         found = source["kind"], (ours[path], calls[path])
         if counted is None:
             if any(found[1]):
