@@ -44,8 +44,7 @@ class Notebook {
   read() { return JSON.parse(fs.readFileSync(this.file, "utf8")); }
 
   // The status that an upgrade to the socket is answered with.
-  upgrade(headers) {
-    const at = new URL(this.origin);
+  upgrade(headers, at = new URL(this.origin)) {
     return new Promise((resolve, reject) => {
       const request = http.get({
         host: at.hostname, port: at.port, path: "/api/ws",

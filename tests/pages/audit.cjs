@@ -44,12 +44,26 @@ async function audit(browser, pages, work, { ok, shot, accessible }) {
       assert.ok(wide <= 0, what + ", " + name + ": " + wide + " px wider than the page");
     }
   };
+  // What the charts write, by the chart.
+  await page.addInitScript(() => {
+    window.ticks = [];
+    const write = CanvasRenderingContext2D.prototype.fillText;
+    CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+      window.ticks.push([this.canvas.closest(".chart")?.id, text]);
+      return write.call(this, text, ...rest);
+    };
+  });
   await page.goto(pages);
   await page.getByRole("link", { name: "Audit", exact: true }).click();
   await page.waitForSelector("#calls canvas", { timeout: TIME });
   assert.match(await page.textContent("#report"), /Runs.*Turns.*A policy that fits these runs/s);
   assert.doesNotMatch(await page.textContent("#report .cards"), /[^0-9]0 tool calls/, "what the ledger has of calls");
-  assert.ok(await page.isHidden("#kept"), "whole contents are kept here");
+  assert.match(await page.textContent("#kept"), /keeps no single tool calls.*Whole contents are kept/);
+  assert.match(await page.textContent("#report"), /Asked of counts and costs alone, since a ledger keeps no single calls/);
+  const ticks = (await page.evaluate(() => window.ticks)).filter(([id]) => id === "calls").map(([, text]) => text);
+  const numbers = ticks.filter((text) => text && !text.startsWith("limit")).map(Number);
+  assert.ok(numbers.length > 2 && numbers.length < 60 && numbers.every((at) => Number.isInteger(at) && at >= 0), ticks.join());
+  ok("ticks of the histogram are whole numbers, none below nought");
   await looked("audit", page.locator("main"));
   const run = page.locator("details.run", { hasText: "pricing" }).or(page.locator("details.run")).first();
   await run.locator("summary").click();
@@ -64,6 +78,7 @@ async function audit(browser, pages, work, { ok, shot, accessible }) {
   await page.setInputFiles("#file", recording(work));
   await page.getByRole("heading", { name: "Audit of session<b>.json" }).waitFor({ timeout: TIME });
   await page.waitForSelector("#spend, #calls canvas", { timeout: TIME });
+  assert.ok(await page.isHidden("#kept"), "a recording is no ledger");
   const wasted = page.locator("details.run").first();
   await wasted.locator("summary").focus();
   await page.keyboard.press("Enter");

@@ -22,7 +22,7 @@ async function shot(page, name) { if (shots) await page.screenshot({ path: path.
 async function accessible(page, where) {
   await page.evaluate(axe + "\n;undefined");
   const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
-  const bad = found.violations.filter((one) => ["serious", "critical"].includes(one.impact));
+  const bad = found.violations.filter((one) => ["serious", "critical"].includes(one.impact) || one.id === "heading-order");
   assert.deepEqual(bad.map((one) => [one.id, one.nodes.map((node) => node.html).slice(0, 3)]), [], where);
   ok("axe finds nothing serious: " + where);
 }
@@ -93,6 +93,36 @@ async function hostile(page, gateway) {
   const longest = Math.max(0, ...(await page.evaluate(() => window.tasks)));
   assert.ok(longest <= 200, "the longest task took " + longest + " ms");
   ok("5,000 events, each once; the longest task took " + Math.round(longest) + " ms");
+}
+
+// Without a name the list says how a run was asked, since contents are kept here.
+async function unnamed(page, gateway) {
+  const client = new Client(gateway + "/to/hostile", "Where are the\n notes about names? <b>Say</b>.");
+  await client.turn();
+  await page.goto(page.url().split("#")[0] + "#runs");
+  const link = page.getByRole("link", { name: "“Where are the notes about names? <b>Say</b>.”" });
+  await link.waitFor({ timeout: TIME });
+  const row = page.locator("#runs tbody tr", { has: link });
+  assert.match(await row.locator(".sub.mono").textContent(), new RegExp(client.run));
+  client.answers(() => ({ content: "Here." }));
+  await client.turn();
+  await row.locator(".state.answered").waitFor({ timeout: TIME });
+  assert.equal(await link.count(), 1, "an end takes no question away");
+  ok("a run without a name is listed by its question, beside its id");
+}
+
+async function absent(page) {
+  for (const name of ["nope", "%E0%A4%A"]) {
+    await page.goto(page.url().split("#")[0] + "#run=" + name);
+    await page.getByRole("heading", { name: "No such run" }).waitFor({ timeout: TIME });
+    assert.equal(await page.locator("#run .facts, #run .steps, #run .state, #run button").count(), 0, "nothing is said of a run that is not there");
+    assert.match(await page.textContent("#run .notice"), name === "nope" ? /knows no run nope\./ : /knows no run %E0%A4%A\./);
+    assert.match(await page.title(), /no such run/);
+  }
+  await accessible(page, "no such run");
+  await page.getByRole("link", { name: "← All runs" }).click();
+  await page.waitForSelector("#runs tbody tr", { timeout: TIME });
+  ok("a run that does not exist: the error alone, and a way back");
 }
 
 // A result whose bytes are no UTF-8 is no message of the protocol, and no part of a run.
@@ -172,6 +202,8 @@ async function main() {
     await hostile(page, gateway);
     await broken(page, gateway);
     await cancelled(page, gateway);
+    await unnamed(page, gateway);
+    await absent(page);
     assert.deepEqual(errors, []);
     assert.deepEqual(asked.filter((url) => !url.startsWith(gateway + "/")), [], "nothing else is asked");
     await page.close();

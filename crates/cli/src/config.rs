@@ -67,6 +67,11 @@ pub(crate) struct Variable {
 }
 
 impl Config {
+    /// Names by which a proxy before softland is reached.
+    pub(crate) fn allowed_hosts(&self) -> &[String] {
+        &self.gateway.allowed_hosts
+    }
+
     /// Reads a config from disk; `Err` holds at least one problem.
     pub(crate) fn load(path: &Path) -> Result<Self, Vec<String>> {
         let file = path.display().to_string();

@@ -41,7 +41,7 @@ pub(crate) fn run(args: &NotebookArgs) -> Result<ExitCode, Failure> {
     let programs = programs::allowed(&config)?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(system)?;
-    let served = runtime.block_on(serve(args, settings, programs, &writer));
+    let served = runtime.block_on(serve(args, settings, programs, config.allowed_hosts(), &writer));
     // A kernel that does not end at once is not waited for.
     runtime.shutdown_background();
     served
@@ -51,6 +51,7 @@ async fn serve(
     args: &NotebookArgs,
     settings: Settings,
     programs: softland_agent::tools::Programs,
+    hosts: &[String],
     writer: &Writer,
 ) -> Result<ExitCode, Failure> {
     let system = |error| Failure::usage(format!("the notebook cannot be served: {error}"));
@@ -67,7 +68,9 @@ async fn serve(
     for warning in &warnings {
         writer.warning(warning);
     }
-    let server = Server::bind(Arc::clone(&room), chat, args.listen, ServerOptions::default());
+    let mut options = ServerOptions::default();
+    options.hosts = hosts.to_vec();
+    let server = Server::bind(Arc::clone(&room), chat, args.listen, options);
     let server = match server.await {
         Ok(server) => server,
         Err(why) => {

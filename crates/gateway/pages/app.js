@@ -1,11 +1,13 @@
 // The list of runs, the way between the pages, totals, and cancelling.
 
 import { Feed, Refused, ask, hasToken, setToken } from "/feed.js";
-import { clean, count, el, money, time } from "/text.js";
-import { keepToken, takeToken } from "/token.js";
+import { clean, confirmed, count, el, money, time } from "/text.js";
+import { takeToken } from "/token.js";
+import { fine, onToken, trouble } from "/trouble.js";
 import { RunView } from "/view.js";
 
 const $ = (id) => document.getElementById(id);
+const QUESTIONS = 3000;      // ms after which it is asked how new runs were asked
 const body = $("runs").tBodies[0];
 const percent = new Intl.NumberFormat(undefined, { style: "percent", maximumFractionDigits: 0 });
 const rows = new Map();      // run -> what is known of it
@@ -17,15 +19,6 @@ let view = null, feed = null, watched = "";
 let list = null;
 
 function say(text) { $("said").textContent = text; }
-
-function trouble(error) {
-  const refused = error instanceof Refused && error.status === 401;
-  $("token-form").hidden = !refused;
-  $("trouble").hidden = false;
-  $("trouble").textContent = refused ? "These pages need their token here." : clean(error.message || String(error));
-}
-
-function fine() { $("trouble").hidden = true; $("token-form").hidden = true; }
 
 function connection(word, error) {
   const link = $("link");
@@ -57,28 +50,42 @@ function parentOf(row) {
   return found ? found.run : "";
 }
 
+// What tells it from others: its name, its agent, how it was asked, or else when which model began.
+function titleOf(row) {
+  return clean(row.name || row.agent || (row.question ? "“" + row.question + "”" : (row.model || "unknown model") + ", " + time(row.started)));
+}
+
 function fits(row) {
   const wanted = $("state").value;
   if (wanted && stateOf(row) !== wanted) return false;
   const text = $("search").value.trim().toLowerCase();
   if (!text) return true;
-  const all = [row.run, row.name, row.agent, row.model, row.client, row.policy, row.session, row.reason, row.outcome];
+  const all = [row.run, row.name, row.agent, row.model, row.client, row.policy, row.session, row.reason, row.outcome, row.question];
   return all.some((field) => field && String(field).toLowerCase().includes(text));
 }
 
 function merge(row) {
   const had = rows.get(row.run);
   if (had && had.outcome && !row.outcome) return;
+  if (had && had.question && !row.question) row.question = had.question;
   rows.set(row.run, row);
+  if (!had && loaded && ledger.content === "full" && !row.name && !row.agent && !row.question) soon();
   if (!had) order = true;
-  if (had && had.outcome !== row.outcome) say("Run " + (row.name || row.run) + " has ended: " + row.outcome);
+  if (had && had.outcome !== row.outcome) say("Run " + titleOf(row) + " has ended: " + row.outcome);
   changed.add(row.run);
   if (!frame) frame = requestAnimationFrame(paint);
 }
 
+// How it was asked is known a little after it has begun.
+let waits = 0;
+function soon() {
+  if (waits) return;
+  waits = setTimeout(() => { waits = 0; load(); }, QUESTIONS);
+}
+
 function line(run) {
-  const link = el("a", { href: "#run=" + encodeURIComponent(run), className: "mono isolated", dir: "auto" });
-  const sub = el("span", { className: "sub isolated", dir: "auto" });
+  const link = el("a", { href: "#run=" + encodeURIComponent(run), className: "isolated", dir: "auto" });
+  const sub = el("span", { className: "sub isolated mono", dir: "auto" });
   const state = el("span", {});
   const why = el("span", { className: "sub" });
   const cells = [el("td", {}, link, sub), el("td", {}, state, why), el("td", { className: "isolated", dir: "auto" }),
@@ -93,8 +100,8 @@ function fill(row) {
   let had = lines.get(row.run);
   if (!had) { had = line(row.run); lines.set(row.run, had); }
   const state = stateOf(row);
-  set(had.link, clean(row.name || row.run));
-  set(had.sub, clean([row.name ? row.run : "", row.agent ? "agent " + row.agent : "", row.mode ? "observed" : ""].filter(Boolean).join(" · ")));
+  set(had.link, titleOf(row));
+  set(had.sub, clean([row.run, row.agent ? "agent " + row.agent : "", row.mode ? "observed" : ""].filter(Boolean).join(" · ")));
   had.state.className = "state " + state;
   set(had.state, state);
   const phase = row.phase && row.phase !== "silent" ? row.phase : "";
@@ -203,7 +210,8 @@ function show(run) {
     take: (events) => view && view.take(events),
     resync: () => view && view.reset(),
     state: (word, error) => {
-      if (error && view) { view.wait.hidden = false; view.wait.textContent = error.status === 404 ? "There is no such run here." : clean(error.message); if (error.status === 401) trouble(error); }
+      if (error && error.status === 404 && view) { view.missing(); document.title = "softland: no such run"; say("There is no such run here."); return; }
+      if (error && view) { view.wait.hidden = false; view.wait.textContent = clean(error.message); if (error.status === 401) trouble(error); }
       if (word === "off" && view && !view.over) say("The connection was lost; connecting again.");
     },
   });
@@ -224,7 +232,7 @@ function fact(name, value, small, extra) {
 
 let factsText = "";
 function facts() {
-  if (!view) return;
+  if (!view || view.gone) return;
   const row = rows.get(view.run) || {};
   const seen = view.seen;
   const state = view.over || row.outcome ? row.outcome || "ended" : "open";
@@ -239,7 +247,8 @@ function facts() {
   view.cancel.hidden = state !== "open" || !row.run;
   if (key === factsText && view.facts.childElementCount) return;
   factsText = key;
-  set(view.named, row.name ? clean(row.name) + " · " + view.run : view.run);
+  set(view.named, clean(view.run));
+  set(view.called, row.name || row.agent ? clean(row.name || row.agent) + " · " : "");
   const mark = el("span", { className: "state " + state, textContent: state });
   const why = row.outcome ? String(row.reason || "").replaceAll("_", " ") + (row.limit ? " (" + row.limit + " " + (row.value ?? "") + ")" : "")
     : [row.busy ? "model at work" : "waiting for its client", row.phase && row.phase !== "silent" ? "phase " + row.phase : "phase silent"].join(", ");
@@ -259,7 +268,7 @@ function facts() {
   view.steps.classList.toggle("busy", Boolean(row.busy) && state === "open");
   note(row, state);
   view.family.hidden = !family.length && !parent;
-  const items = family.map((other) => el("li", {}, el("a", { href: "#run=" + encodeURIComponent(other.run), className: "isolated", dir: "auto", textContent: clean(other.agent || other.name || other.run) }), " ", el("span", { className: "state " + stateOf(other), textContent: stateOf(other) }), " · " + calls(other) + " · " + money(other.cost_usd)));
+  const items = family.map((other) => el("li", {}, el("a", { href: "#run=" + encodeURIComponent(other.run), className: "isolated", dir: "auto", textContent: titleOf(other) }), " ", el("span", { className: "state " + stateOf(other), textContent: stateOf(other) }), " · " + calls(other) + " · " + money(other.cost_usd)));
   view.family.replaceChildren(
     ...(parent ? [el("p", {}, "Sub-agent of ", el("a", { href: "#run=" + encodeURIComponent(parent), className: "mono isolated", textContent: clean(parent) }))] : []),
     ...(family.length ? [el("h3", { textContent: "Sub-agents" }), el("ul", { className: "family" }, ...items)] : []));
@@ -285,11 +294,7 @@ async function cancel(run) {
     $("token").focus();
     return;
   }
-  const dialog = $("ask");
-  dialog.returnValue = "no";
-  dialog.showModal();
-  await new Promise((done) => dialog.addEventListener("close", done, { once: true }));
-  if (dialog.returnValue !== "yes") return;
+  if (!(await confirmed($("ask")))) return;
   try {
     const done = await (await ask("/api/runs/" + encodeURIComponent(run) + "/cancel", { method: "POST" })).json();
     say("Cancelled: " + count(done.cancelled.length, "run"));
@@ -347,6 +352,9 @@ async function totals() {
 
 /* the way */
 
+// An address that somebody has cut short is the name of a run that is not there.
+function decoded(text) { try { return decodeURIComponent(text); } catch { return text; } }
+
 function go(first) {
   const run = /^#run=(.+)$/.exec(location.hash);
   const page = run ? "run" : location.hash === "#totals" ? "totals" : "list";
@@ -354,7 +362,7 @@ function go(first) {
   for (const [id, name] of [["to-runs", "list"], ["to-totals", "totals"]]) {
     if (name === page) $(id).setAttribute("aria-current", "page"); else $(id).removeAttribute("aria-current");
   }
-  if (run) show(decodeURIComponent(run[1])); else leave();
+  if (run) show(decoded(run[1])); else leave();
   if (page === "totals") totals();
   document.title = "softland: " + (run ? "run " + watched : page === "totals" ? "totals" : "runs");
   if (!first) { const title = page === "run" ? view.title : $(page + "-title"); title.focus(); window.scrollTo(0, 0); }
@@ -364,11 +372,7 @@ $("search").addEventListener("input", filter);
 $("state").addEventListener("change", filter);
 $("days").addEventListener("change", totals);
 $("skip").addEventListener("click", (event) => { event.preventDefault(); $("main").focus(); });
-$("token-form").addEventListener("submit", (event) => {
-  event.preventDefault();
-  setToken(keepToken($("token").value));
-  $("token").value = "";
-  fine();
+onToken(() => {
   if (list) list.close();
   list = null;
   const run = watched;

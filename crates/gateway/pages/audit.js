@@ -3,9 +3,16 @@
 
 import { Refused, ask, setToken } from "/feed.js";
 import { clean } from "/text.js";
-import { keepToken, takeToken } from "/token.js";
+import { takeToken } from "/token.js";
+import { fine, onToken, trouble } from "/trouble.js";
 
 const MOST = 256 * 1024 * 1024;
+// What the ledger does not have, by what it keeps.
+const NO_CALLS = "A ledger has what runs cost, what softland saw and did in them, and how they ended; it keeps no single tool calls, so none unfold here.";
+const KEEPS = {
+  full: NO_CALLS + " Whole contents are kept: what was said and called is on a run's own page.",
+  digests: NO_CALLS + " What was said is not kept either: with [ledger] content = \"full\" a run's own page shows it.",
+};
 const $ = (id) => document.getElementById(id);
 let under = null;            // what can be given up
 let wanted = null;           // the recording, or null: the ledger
@@ -16,19 +23,12 @@ function state(text, busy) {
   $("report").setAttribute("aria-busy", String(busy));
 }
 
-function trouble(error) {
-  const refused = error instanceof Refused && error.status === 401;
-  $("token-form").hidden = !refused;
-  $("trouble").hidden = false;
-  $("trouble").textContent = refused ? "The token of these pages is needed for this." : clean(error.message || String(error));
-}
-
 function show(html, keeps) {
   // Made by the gateway, which writes what recordings say as text; a parsed document runs nothing.
   const parsed = new DOMParser().parseFromString(html, "text/html");
   $("report").replaceChildren(...parsed.body.childNodes);
-  $("kept").hidden = keeps !== "digests";
-  $("kept").textContent = keeps === "digests" ? "The ledger keeps digests: what was said, and what tools were asked and answered, is not kept; decisions, counts and costs are. With [ledger] content = \"full\" a run's page shows what was said." : "";
+  $("kept").hidden = !keeps;
+  $("kept").textContent = KEEPS[keeps] || "";
   // Scripts that wait for each other may come in any order.
   if (document.readyState === "complete") window.softlandReport();
   else addEventListener("load", () => window.softlandReport(), { once: true });
@@ -42,8 +42,7 @@ async function read(file) {
   const what = file ? clean(file.name) : "the ledger";
   $("title").textContent = "Audit of " + what;
   document.title = "softland: audit of " + what;
-  $("trouble").hidden = true;
-  $("token-form").hidden = true;
+  fine();
   $("kept").hidden = true;
   $("report").replaceChildren();
   state("Reading " + what + "…", true);
@@ -71,11 +70,6 @@ async function read(file) {
 $("file").addEventListener("change", () => { if ($("file").files.length) read($("file").files[0]); });
 $("ledger").addEventListener("click", () => { $("file").value = ""; read(null); });
 $("stop").addEventListener("click", () => { if (under) under.abort(); });
-$("token-form").addEventListener("submit", (event) => {
-  event.preventDefault();
-  setToken(keepToken($("token").value));
-  $("token").value = "";
-  read(wanted);
-});
+onToken(() => read(wanted));
 setToken(takeToken("/audit"));
 read(null);

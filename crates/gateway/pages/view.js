@@ -1,7 +1,7 @@
 // One run, as it happens: what was said in block order, what was done and seen, and what it cost.
 // Whatever comes from a model or a tool is text and nothing else.
 
-import { callBlock, interventionBlock, resultText, saidBlock, signalBlock, thought } from "/blocks.js";
+import { callBlock, finish, interventionBlock, resultText, saidBlock, signalBlock } from "/blocks.js";
 import { Words, clean, clock, count, el, money, time } from "/text.js";
 
 const FRAME_MS = 8;          // work of one frame
@@ -20,8 +20,9 @@ export class RunView {
   }
 
   build(onCancel) {
-    this.named = el("span", { className: "mono isolated", dir: "auto", textContent: this.run });
-    this.title = el("h2", { id: "run-title", tabIndex: -1 }, "Run ", this.named);
+    this.named = el("span", { className: "mono isolated", dir: "auto", textContent: clean(this.run) });
+    this.called = el("span", { className: "isolated", dir: "auto" });
+    this.title = el("h2", { id: "run-title", tabIndex: -1 }, "Run ", this.called, this.named);
     this.cancel = el("button", { type: "button", className: "bad", textContent: "Cancel the run", hidden: true });
     this.cancel.addEventListener("click", onCancel);
     this.facts = el("dl", { className: "facts" });
@@ -33,6 +34,15 @@ export class RunView {
       el("p", {}, el("a", { href: "#runs", textContent: "← All runs" })),
       el("div", { className: "bar" }, this.title, this.cancel),
       this.facts, this.notice, this.family, this.wait, this.steps);
+  }
+
+  // There is no such run: nothing of one is shown.
+  missing() {
+    this.gone = true;
+    this.title.textContent = "No such run";
+    this.root.replaceChildren(el("p", {}, el("a", { href: "#runs", textContent: "← All runs" })), this.title,
+      el("p", { className: "notice" }, "This gateway knows no run ", el("span", { className: "mono isolated", dir: "auto", textContent: clean(this.run).slice(0, 200) }),
+        ". Its address may be mistyped; or the ledger has removed it, as [ledger] retention says; or another gateway had it."));
   }
 
   reset() {
@@ -160,9 +170,7 @@ export class RunView {
   stopped() {
     const block = this.block;
     this.block = null;
-    if (!block) return;
-    if (block.kind === "thinking") thought(block);
-    if (block.kind === "tool" && !block.done) block.how.textContent = "called";
+    if (block) finish(block);
   }
 
   started(event, turn) {

@@ -56,6 +56,8 @@ pub(crate) struct Gate {
     pub(crate) pages_seats: Arc<AtomicUsize>,
     /// Whoever has it makes a report.
     pub(crate) pages_audit: Arc<Semaphore>,
+    /// How runs were asked, where that is kept.
+    pub(crate) pages_questions: crate::pages::Questions,
     /// Where the pages are.
     pages: SocketAddr,
     /// What the pages ask for where the configuration names no token.
@@ -103,6 +105,7 @@ impl Gate {
             tapes: Tapes::default(),
             pages_seats: Arc::default(),
             pages_audit: Arc::new(Semaphore::new(1)),
+            pages_questions: crate::pages::Questions::default(),
             pages,
             pages_token,
             stamp,

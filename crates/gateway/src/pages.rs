@@ -12,21 +12,25 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 use softland_ledger::{Query, Reader};
 
+use self::asked::Asked;
 use crate::body::Body;
 use crate::errors::Refusal;
 use crate::gate::Gate;
 use crate::server::Door;
 use crate::settings::Protocol;
 
+mod asked;
 mod assets;
 mod audit;
 mod cancel;
+mod questions;
 mod said;
 mod start;
 mod stream;
 mod tape;
 mod totals;
 
+pub(crate) use questions::Questions;
 pub(crate) use said::{asks, history, live, step};
 pub(crate) use tape::{Tape, Tapes};
 
@@ -85,6 +89,7 @@ async fn route(
         return audit::answer(gate, parts, body, door).await;
     }
     if let ["runs", run, "cancel"] = names.as_slice() {
+        Asked::of(parts, &[])?;
         if parts.method != Method::POST {
             return Ok(not_allowed("POST"));
         }
@@ -95,6 +100,10 @@ async fn route(
     if !matches!(parts.method, Method::GET | Method::HEAD) {
         return Ok(not_allowed("GET, HEAD"));
     }
+    let asked = match names.as_slice() {
+        ["totals"] => Asked::of(parts, &["days", "offset"])?,
+        _ => Asked::of(parts, &[])?,
+    };
     match names.as_slice() {
         ["runs"] => Ok(said(&list(gate).await)),
         ["runs", run] => {
@@ -103,7 +112,11 @@ async fn route(
             let found = rows.into_iter().flatten().find(|row| row.get("run") == Some(&json!(run)));
             found.map(said).ok_or_else(no_run)
         }
-        ["totals"] => Ok(said(&sums(gate, parts.uri.query().unwrap_or_default()).await)),
+        ["totals"] => {
+            let days = asked.number("days", 1..=3660, 30)?;
+            let offset = asked.number("offset", -1440..=1440, 0)?;
+            Ok(said(&sums(gate, days.unsigned_abs(), offset).await))
+        }
         ["events"] => {
             let seat = stream::Seat::take(&gate.pages_seats).ok_or_else(full)?;
             Ok(stream::of_list(gate, &parts.headers, seat))
@@ -146,16 +159,13 @@ async fn list(gate: &Arc<Gate>) -> Value {
         |row: &Value| row.get("started").and_then(Value::as_str).unwrap_or_default().to_owned();
     runs.sort_by_cached_key(|row| std::cmp::Reverse(started(row)));
     runs.truncate(LISTED);
+    if let Some(path) = settings.ledger.clone().filter(|_| settings.ledger_full) {
+        runs = questions::add(gate, path, runs).await;
+    }
     json!({"v": 1, "ledger": ledger, "at": at, "runs": runs})
 }
 
-async fn sums(gate: &Arc<Gate>, query: &str) -> Value {
-    let number = |name: &str| {
-        let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-        pairs.find(|(had, _)| *had == name).and_then(|(_, value)| value.parse::<i64>().ok())
-    };
-    let offset = number("offset").unwrap_or(0).clamp(-1440, 1440);
-    let days = u64::try_from(number("days").unwrap_or(30)).unwrap_or(30).clamp(1, 3660);
+async fn sums(gate: &Arc<Gate>, days: u64, offset: i64) -> Value {
     let (path, now) = (gate.live().settings.ledger.clone(), gate.now());
     let read = path.map(|path| {
         tokio::task::spawn_blocking(move || totals::of_ledger(&path, now, days, offset))

@@ -309,3 +309,47 @@ async fn past_runs_show_what_was_said_where_whole_contents_are_kept() {
         assert_eq!(rest, all.get(2..).expect("more"));
     }
 }
+
+#[tokio::test]
+async fn what_the_api_does_not_know_is_refused_with_what_it_knows() {
+    let upstream = Scripted::plays(vec![says("x")]).await;
+    let gateway = gateway(&upstream, None, |_| {}).await;
+    for (path, why) in [
+        ("/api/totals?days=0", "days must be a whole number from 1 to 3660"),
+        ("/api/totals?days=a", "days must be a whole number from 1 to 3660"),
+        ("/api/totals?days=7&offset=99999", "offset must be a whole number from -1440 to 1440"),
+        ("/api/totals?days=7&days=8", "days is there more than once"),
+        ("/api/totals?day=7", "there is no parameter \"day\"; known here: days, offset"),
+        ("/api/totals?days", "days must be a whole number from 1 to 3660"),
+        ("/api/runs?limit=7", "there is no parameter \"limit\"; none is known here"),
+        ("/api/events?x=1", "none is known here"),
+        ("/api/runs/nobody/events?from=1", "none is known here"),
+    ] {
+        let got = get(&gateway, path).await;
+        let said: Value = serde_json::from_str(got.text()).expect("JSON");
+        let message = said["error"]["message"].as_str().expect("a message");
+        assert!(got.status() == 400 && message.contains(why), "{path}: {message}");
+    }
+    for path in ["/api/totals", "/api/totals?days=3660&offset=-1440", "/api/runs", "/?from=mail"] {
+        assert_eq!(get(&gateway, path).await.status(), 200, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn runs_without_a_name_are_listed_with_their_question_where_it_is_kept() {
+    for full in [false, true] {
+        let folder = TempDir::new().expect("a folder");
+        let upstream = Scripted::plays(vec![calls(1), says("The answer.")]).await;
+        let gateway =
+            gateway(&upstream, Some(folder.path()), |settings| settings.ledger_full = full).await;
+        let mut client = Client::new(true);
+        let run = client.turn(&gateway).await.0.header("x-softland-run").expect("a").to_owned();
+        client.turn(&gateway).await;
+        // Its contents are written when the stream of its events has been read to its end.
+        let path = format!("/api/runs/{run}/events");
+        Events::of(&gateway, &path, None).await.rest().await;
+        let listed = json_of(&gateway, &format!("/api/runs/{run}")).await;
+        let question = listed["question"].as_str();
+        assert_eq!(question.is_some_and(|text| text.contains("notes")), full, "{listed}");
+    }
+}

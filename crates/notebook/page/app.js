@@ -3,7 +3,7 @@
 import { Cells } from "/cells.js";
 import { ChatView } from "/chat.js";
 import { Link } from "/link.js";
-import { clean, el } from "/text.js";
+import { clean, confirmed, el } from "/text.js";
 import { keepToken, takeToken } from "/token.js";
 
 const $ = (id) => document.getElementById(id);
@@ -33,10 +33,7 @@ async function sure(title, text, word) {
   $("sure-title").textContent = title;
   $("sure-text").textContent = text;
   $("sure-yes").textContent = word;
-  dialog.returnValue = "no";
-  dialog.showModal();
-  await new Promise((done) => dialog.addEventListener("close", done, { once: true }));
-  return dialog.returnValue === "yes";
+  return confirmed(dialog);
 }
 
 const wish = (what) => link ? link.wish(what) : Promise.reject(new Error("there is no connection"));

@@ -1,7 +1,8 @@
 // The cells: each with its text, its state and its outputs, and what was written beside somebody else.
 
+import { markdown } from "/markdown.js";
 import { output } from "/outputs.js";
-import { clean, count, el, markdown, seconds } from "/text.js";
+import { clean, count, el, seconds } from "/text.js";
 
 const PAUSE = 900;           // ms without a key before what was typed is saved
 const MOST = 60;             // lines of a text before it scrolls

@@ -1,15 +1,14 @@
 // The assistant's runs as they happen: what was said in block order, each call with its input and
 // its result, what softland did, and how the run ended.
 
-import { callBlock, interventionBlock, resultText, saidBlock, signalBlock, thought } from "/blocks.js";
-import { Words, clean, clock, count, el, markdown, money } from "/text.js";
+import { callBlock, finish, interventionBlock, resultText, saidBlock, signalBlock } from "/blocks.js";
+import { markdown } from "/markdown.js";
+import { Words, clean, clock as time, count, el, priced as money } from "/text.js";
 
 const FRAME_MS = 8;
 const LIMITS = { tool_calls_limit: ["tool call", "tool calls"], turns_limit: ["turn", "turns"], tokens_limit: ["token", "tokens"],
   result_chars_limit: ["character of results", "characters of results"], cost_limit_usd: ["dollar", "dollars"],
   session_cost_limit_usd: ["dollar", "dollars"], time_limit: ["", ""] };
-
-const cost = (usd) => (usd === null || usd === undefined ? "cost unknown" : money(usd));
 
 export class ChatView {
   constructor(log, { say, doing, busy }) {
@@ -130,7 +129,7 @@ export class ChatView {
   started(run, event) {
     run.model = event.model;
     run.limits = event.policy || {};
-    this.put(run, el("p", { className: "block faint isolated", dir: "auto", textContent: clock(event.ts) + " · " + clean(event.model) }), "start");
+    this.put(run, el("p", { className: "block faint isolated", dir: "auto", textContent: time(event.ts) + " · " + clean(event.model) }), "start");
     this.busy(true);
     this.doing("the assistant begins");
   }
@@ -148,8 +147,7 @@ export class ChatView {
     const block = run.block;
     run.block = null;
     if (!block) return;
-    if (block.kind === "thinking") thought(block);
-    if (block.kind === "tool" && !block.done) block.how.textContent = "called";
+    finish(block);
     if (block.kind === "text") this.formatted(block);
   }
 
@@ -157,7 +155,7 @@ export class ChatView {
   formatted(block) {
     if (block.words.all.length > 20000) return;
     this.dirty.delete(block.words);
-    block.node.replaceChildren(markdown(block.words.all));
+    block.node.replaceChildren(markdown(block.words.all, 3));
   }
 
   executes(block, event) {
@@ -186,7 +184,7 @@ export class ChatView {
 
   usage(run, event) {
     const all = event.input + event.cache_read + event.cache_write;
-    this.put(run, el("p", { className: "block cost", textContent: [count(all, "token") + " in", count(event.output, "token") + " out", cost(event.cost_usd)].join(" · ") }), "usage");
+    this.put(run, el("p", { className: "block cost", textContent: [count(all, "token") + " in", count(event.output, "token") + " out", money(event.cost_usd)].join(" · ") }), "usage");
   }
 
   ended(run, event) {
@@ -197,13 +195,13 @@ export class ChatView {
       const unit = limit ? (String(event.value) === "1" ? limit[0] : limit[1]) : "";
       node.append(el("p", { className: "limit", textContent: clean("Limit reached: " + event.limit + " = " + event.value + (unit ? " " + unit : "")) }));
     }
-    const said = [count(event.turns || 0, "turn"), count(event.tool_calls || 0, "tool call"), cost(event.cost_usd), clock(event.ts)];
+    const said = [count(event.turns || 0, "turn"), count(event.tool_calls || 0, "tool call"), money(event.cost_usd), time(event.ts)];
     if (String(run.model || "").startsWith("sim/")) said.push("simulated: nothing was paid");
     node.append(el("p", { className: "faint", textContent: said.join(" · ") }));
     if (event.message) node.append(el("p", { dir: "auto", className: "words", textContent: clean(event.message).slice(0, 4000) }));
     if (event.answered_by === "local") node.append(el("p", { className: "faint", textContent: "The answer is softland's, not the model's: what was found until then." }));
     const shown = [...run.node.querySelectorAll("[data-kind=text]")].at(-1);
-    if (event.answer && (event.answered_by === "local" || !shown)) node.append(markdown(event.answer));
+    if (event.answer && (event.answered_by === "local" || !shown)) node.append(markdown(event.answer, 4));
     this.put(run, node, "end");
     run.over = true;
     for (const block of run.calls.values()) if (!block.done) { block.how.textContent = "not finished"; block.how.classList.remove("busy"); }

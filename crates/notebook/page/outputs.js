@@ -1,7 +1,8 @@
 // Outputs of cells. HTML and SVG stand in a frame that runs nothing and loads nothing; what needs
 // scripts is shown as an image or as text, and that is said.
 
-import { clean, el, markdown, terminal, words } from "/text.js";
+import { markdown } from "/markdown.js";
+import { clean, el, terminal, words } from "/text.js";
 
 const IMAGES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 const SCRIPTED = ["application/javascript", "application/vnd.jupyter.widget-view+json", "application/vnd.bokehjs_exec.v0+json",
@@ -72,7 +73,7 @@ function bundle(data, metadata) {
   if (picture) return [...(why ? [note(why + "; here is its image.")] : []), image(picture, all.get(picture), metadata?.[picture])];
   if (why && isText(svg) && !isScripted(svg)) return [note(why + "; here is its drawing."), frame(svg, true)];
   if (why) return [note(why + (typeof plain === "string" ? "; here is its text." : "; it brings no text either.")), ...(typeof plain === "string" ? [text(plain)] : [])];
-  if (isText(all.get("text/markdown"))) return [markdown(all.get("text/markdown"))];
+  if (isText(all.get("text/markdown"))) return [markdown(all.get("text/markdown"), 3)];
   if (typeof plain === "string") return [text(plain)];
   if (all.has("application/json")) return [text(JSON.stringify(data["application/json"], null, 2))];
   const kinds = [...all.keys()].map(clean).join(", ");

@@ -36,16 +36,19 @@ const GRACE: Duration = Duration::from_secs(60);
 const LEAVE: Duration = Duration::from_secs(2);
 
 /// How a notebook is served.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerOptions {
     /// How long the last page may be gone before a run of the assistant is stopped. Default: 60 s.
     pub grace: Duration,
+    /// Names of a proxy before the server, as `Host` and `Origin` may show them; without a port at
+    /// any port. Default: none.
+    pub hosts: Vec<String>,
 }
 
 impl Default for ServerOptions {
     fn default() -> Self {
-        Self { grace: GRACE }
+        Self { grace: GRACE, hosts: Vec::new() }
     }
 }
 
@@ -64,7 +67,7 @@ struct Shared {
     room: Arc<Room>,
     chat: Arc<Chat>,
     token: String,
-    address: SocketAddr,
+    names: guard::Names,
     seats: Arc<Semaphore>,
     /// How many pages have shown the token and are there.
     pages: watch::Sender<usize>,
@@ -95,7 +98,7 @@ impl Server {
             room,
             chat,
             token: token()?,
-            address,
+            names: guard::Names { listen: address, hosts: options.hosts.clone() },
             seats: Arc::new(Semaphore::new(PAGES)),
             pages: watch::Sender::new(0),
             leaving: CancellationToken::new(),
@@ -180,7 +183,7 @@ impl Shared {
 
 /// Refuses requests that another web page may have caused, and says to browsers what pages may do.
 async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
-    let mut response = match guard::admit(request.headers(), request.uri(), shared.address) {
+    let mut response = match guard::admit(request.headers(), request.uri(), &shared.names) {
         Ok(()) => next.run(request).await,
         Err((status, why)) => (status, why).into_response(),
     };

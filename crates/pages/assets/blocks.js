@@ -38,8 +38,10 @@ export function saidBlock(kind) {
   return { kind, node, words: new Words(body) };
 }
 
-// A thought is whole.
-export function thought(block) {
+// A block is whole.
+export function finish(block) {
+  if (block.kind === "tool" && !block.done) block.how.textContent = "called";
+  if (block.kind !== "thinking") return;
   const letters = block.words.all.length;
   block.node.querySelector("summary").textContent = "Thinking (" + (letters ? count(letters, "character") : "not shown by the provider") + ")";
 }

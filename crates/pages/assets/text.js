@@ -22,6 +22,8 @@ export function money(usd) {
   return "$" + (value >= 1 ? value.toFixed(2) : value.toFixed(value >= 0.01 ? 3 : 5).replace(/0+$/, ""));
 }
 
+export function priced(usd) { return usd === null || usd === undefined ? "cost unknown" : money(usd); }
+
 export function count(n, one, many = one + "s") { return number.format(n) + " " + (n === 1 ? one : many); }
 
 export function time(ts) {
@@ -32,6 +34,14 @@ export function clock(ts) { return new Date(ts).toLocaleTimeString(); }
 
 export function seconds(s) {
   return new Intl.NumberFormat(undefined, { maximumFractionDigits: s < 10 ? 2 : 0 }).format(s) + " s";
+}
+
+// Asks back; whether the answer is yes.
+export async function confirmed(dialog) {
+  dialog.returnValue = "no";
+  dialog.showModal();
+  await new Promise((done) => dialog.addEventListener("close", done, { once: true }));
+  return dialog.returnValue === "yes";
 }
 
 // Colours and cursor moves of terminals go; other controls and directions are made visible.
@@ -85,71 +95,4 @@ export function words(text, name = "div") {
   all.add(text);
   all.paint();
   return holder;
-}
-
-/* Markdown: headings, lists, quotes, code, emphasis, links. What it does not know stays text. */
-
-const LONG = 200000;
-
-export function markdown(text) {
-  if (text.length > LONG) return words(text);
-  const root = el("div", { className: "md" });
-  root.dir = "auto";
-  const lines = clean(text.replace(/\r\n?/g, "\n")).split("\n");
-  let at = 0, list = null, kind = "", para = [];
-  const flush = () => { if (para.length) { root.append(spans(el("p"), para.join("\n"))); para = []; } };
-  const close = () => { flush(); list = null; };
-  while (at < lines.length) {
-    const line = lines[at];
-    const fence = /^\s*(```+|~~~+)/.exec(line);
-    const head = /^(#{1,6})\s+(.*)$/.exec(line);
-    const item = /^\s*(?:([-*+])|\d{1,9}[.)])\s+(.*)$/.exec(line);
-    if (fence) {
-      close();
-      const code = [];
-      at += 1;
-      while (at < lines.length && !lines[at].trim().startsWith(fence[1])) { code.push(lines[at]); at += 1; }
-      root.append(el("pre", { textContent: code.join("\n"), tabIndex: 0 }));
-    } else if (head) {
-      close();
-      root.append(spans(el("h" + Math.min(6, head[1].length + 2)), head[2]));
-    } else if (item) {
-      flush();
-      const now = item[1] ? "ul" : "ol";
-      if (!list || kind !== now) { list = el(now); kind = now; root.append(list); }
-      list.append(spans(el("li"), item[2]));
-    } else if (/^\s*>/.test(line)) {
-      close();
-      root.append(spans(el("blockquote"), line.replace(/^\s*>\s?/, "")));
-    } else if (/^\s*([-*_])(\s*\1){2,}\s*$/.test(line)) {
-      close();
-      root.append(el("hr"));
-    } else if (!line.trim()) {
-      close();
-    } else if (list && /^\s{2,}/.test(line)) {
-      spans(list.lastElementChild, "\n" + line.trim());
-    } else {
-      list = null;
-      para.push(line);
-    }
-    at += 1;
-  }
-  close();
-  return root;
-}
-
-const SPAN = /`([^`\n]+)`|\*\*([^*\n]+)\*\*|\*([^*\s][^*\n]*)\*|\[([^\]\n]+)\]\((https?:\/\/[^\s()]+)\)/g;
-
-function spans(node, text) {
-  let from = 0;
-  for (const found of text.matchAll(SPAN)) {
-    node.append(text.slice(from, found.index));
-    from = found.index + found[0].length;
-    if (found[1] !== undefined) node.append(el("code", { textContent: found[1] }));
-    else if (found[2] !== undefined) node.append(el("strong", { textContent: found[2] }));
-    else if (found[3] !== undefined) node.append(el("em", { textContent: found[3] }));
-    else node.append(el("a", { href: found[5], rel: "noopener noreferrer nofollow", target: "_blank", textContent: found[4] }));
-  }
-  node.append(text.slice(from));
-  return node;
 }

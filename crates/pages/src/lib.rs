@@ -46,6 +46,7 @@ pub fn file(path: &str) -> Option<(&'static str, &'static [u8])> {
     Some(match path {
         "/base.css" => (STYLE, include_bytes!("../assets/base.css")),
         "/text.js" => (SCRIPT, include_bytes!("../assets/text.js")),
+        "/markdown.js" => (SCRIPT, include_bytes!("../assets/markdown.js")),
         "/blocks.js" => (SCRIPT, include_bytes!("../assets/blocks.js")),
         "/token.js" => (SCRIPT, include_bytes!("../assets/token.js")),
         "/icon.svg" => ("image/svg+xml", include_bytes!("../assets/icon.svg")),

@@ -39,11 +39,22 @@ var softlandReport = (function () {
       series: [{ label: "From" }, bars("--all", "Spent", 0.8), bars("--waste", "Wasted", 0.8)],
     }, [of.at, of.spent, of.wasted]);
   }
+  // Runs and calls are whole: ticks stand at whole numbers, few of them, and none below nought.
+  function whole(axis, space) {
+    var steps = [];
+    for (var ten = 1; ten < 1e12; ten *= 10) { steps.push(ten, 2 * ten, 5 * ten); }
+    return Object.assign(axis, {
+      incrs: steps, space: space,
+      values: function (u, splits) { return splits.map(function (at) { return at === null ? "" : String(at); }); },
+      filter: function (u, splits) { return splits.map(function (at) { return at < 0 || at % 1 ? null : at; }); },
+    });
+  }
   function calls() {
     var of = data.calls;
+    var both = axes("runs");
     var last = Math.max(of.limit || 0, of.at.length ? of.at[of.at.length - 1] : 0);
     draw("calls", {
-      axes: axes("runs"),
+      axes: [whole(both[0], 80), whole(both[1], 50)],
       scales: { x: { time: false, range: function () { return [-of.width, last + 2 * of.width]; } },
                 y: { range: function (u, low, high) { return [0, high * 1.05 || 1]; } } },
       series: [{ label: of.width > 1 ? "Calls from" : "Calls" }, bars("--all", "Runs", 0.8)],

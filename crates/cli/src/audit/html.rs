@@ -58,7 +58,7 @@ pub(super) fn page(report: &Report) -> String {
 pub(super) fn body(report: &Report, of: Runs) -> String {
     let mut text = sums(report);
     text += &charts_of(report);
-    text += &outcomes(report);
+    text += &outcomes(report, of);
     text += &runs::all(report, of);
     text += &policy(report);
     text += &sources(report);
@@ -278,7 +278,7 @@ fn data(report: &Report) -> serde_json::Value {
     })
 }
 
-fn outcomes(report: &Report) -> String {
+fn outcomes(report: &Report, of: Runs) -> String {
     let mut rows: Vec<(String, u64)> = Vec::new();
     let number = |of: &dyn Fn(&&RunReport) -> bool| report.runs.iter().filter(of).count() as u64;
     rows.push(("a final answer, no signal".to_owned(), number(&|run| is_good(run))));
@@ -302,10 +302,17 @@ fn outcomes(report: &Report) -> String {
     text += "<h3>Runs with a signal</h3>\n";
     let rows: Vec<_> = signals.into_iter().map(|(kind, runs)| (kind.to_owned(), runs)).collect();
     text += &bars(&rows, report.totals.runs);
+    // What a ledger has is how its runs did end; of single calls it has nothing to ask a policy about.
+    let asked = match of {
+        Runs::Ledger => {
+            "Asked of counts and costs alone, since a ledger keeps no single calls, the policy"
+        }
+        Runs::Files | Runs::Recording => "The policy",
+    };
     push(
         &mut text,
         format_args!(
-            "<p>The policy would have ended {} of {}.</p>\n</section>\n",
+            "<p>{asked} would have ended {} of {}.</p>\n</section>\n",
             count(ended, "run"),
             grouped(report.totals.runs)
         ),

@@ -19,6 +19,7 @@ pub(super) fn find(path: &str) -> Option<Response<Body>> {
         "/app.js" => (SCRIPT, include_bytes!("../../pages/app.js")),
         "/view.js" => (SCRIPT, include_bytes!("../../pages/view.js")),
         "/feed.js" => (SCRIPT, include_bytes!("../../pages/feed.js")),
+        "/trouble.js" => (SCRIPT, include_bytes!("../../pages/trouble.js")),
         "/audit" => (HTML, AUDIT.as_bytes()),
         "/audit.js" => (SCRIPT, include_bytes!("../../pages/audit.js")),
         _ => softland_pages::file(path)?,

@@ -16,6 +16,7 @@ use tempfile::NamedTempFile;
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::asked::Asked;
 use super::refusal;
 use crate::audit::{Audit, AuditAsked, AuditForm};
 use crate::body::Body;
@@ -52,6 +53,7 @@ pub(super) async fn answer(
     body: Incoming,
     door: Door,
 ) -> Result<Response<Body>, Refusal> {
+    let asked = Asked::of(parts, if parts.method == Method::POST { &["name"] } else { &[] });
     let live = gate.live();
     let settings = &live.settings;
     let Some(audit) = settings.audit.clone() else {
@@ -62,6 +64,7 @@ pub(super) async fn answer(
         Method::POST => live.guard.may_change(&parts.headers, &gate.pages_token)?,
         _ => return Ok(not_allowed()),
     }
+    let asked = asked?;
     let (of, seat) = if parts.method == Method::GET {
         let what = "no ledger is kept: choose a recording, or name a ledger in the config";
         let path = settings.ledger.clone();
@@ -74,7 +77,7 @@ pub(super) async fn answer(
             return Err(too_large(most));
         }
         let seat = seat(gate)?;
-        (Of::Handed(keep(body, &*audit, most, pause).await?, name(parts)), seat)
+        (Of::Handed(keep(body, &*audit, most, pause).await?, name(&asked)), seat)
     };
     let keeps = if settings.ledger_full { "full" } else { "digests" };
     let keeps = matches!(of, Of::Ledger(_)).then_some(keeps);
@@ -173,14 +176,8 @@ async fn keep(
 }
 
 /// `?name=`: what the file is called, without its folders.
-fn name(parts: &Parts) -> String {
-    let query = parts.uri.query().unwrap_or_default();
-    let url = reqwest::Url::parse(&format!("http://localhost/?{query}")).ok();
-    let pair = |url: &reqwest::Url| {
-        let found = url.query_pairs().find(|(key, _)| key == "name");
-        found.map(|(_, value)| value.into_owned())
-    };
-    let given = url.as_ref().and_then(pair).unwrap_or_default();
+fn name(asked: &Asked) -> String {
+    let given = asked.text("name").unwrap_or_default();
     let last = given.rsplit(['/', '\\']).next().unwrap_or_default();
     let name: String = last.chars().take(NAME).collect();
     if name.trim().is_empty() { "the chosen file".to_owned() } else { name }

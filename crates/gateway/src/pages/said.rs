@@ -48,15 +48,7 @@ pub(crate) fn step(at: u64, turn: u64, event: &str, fields: &Value) -> Step {
 /// has them: the newest ones where it was compacted.
 pub(crate) fn history(request: &Request<'_>, turn: u64, at: u64) -> (Option<String>, Vec<Turn>) {
     let list = &request.messages.list;
-    let before = usize::try_from(turn.saturating_sub(1)).unwrap_or(usize::MAX);
-    let spoken: Vec<usize> = (0..list.len())
-        .filter(|at| list.get(*at).is_some_and(|message| message.role == Role::Assistant))
-        .collect();
-    let own = spoken.get(spoken.len().saturating_sub(before)..).unwrap_or_default();
-    let first = own.first().copied().unwrap_or(list.len());
-    let asked = list.get(..first).unwrap_or_default().iter().rev();
-    let question = asked.take_while(|message| message.role != Role::Assistant);
-    let question = question.filter(|message| message.role == Role::User).filter_map(words).next();
+    let own = own_turns(request, turn);
     let text = request.text;
     let mut turns = Vec::new();
     for (n, begins) in own.iter().enumerate() {
@@ -68,7 +60,26 @@ pub(crate) fn history(request: &Request<'_>, turn: u64, at: u64) -> (Option<Stri
         let results = after.iter().flat_map(|message| results(message, at, number)).collect();
         turns.push(Turn { turn: number, said, results });
     }
-    (question, turns)
+    (question(request, turn), turns)
+}
+
+/// Where the turns of the run stand that a request is turn `turn` of: the newest ones.
+fn own_turns(request: &Request<'_>, turn: u64) -> Vec<usize> {
+    let list = &request.messages.list;
+    let before = usize::try_from(turn.saturating_sub(1)).unwrap_or(usize::MAX);
+    let spoken = (0..list.len())
+        .filter(|at| list.get(*at).is_some_and(|message| message.role == Role::Assistant));
+    let spoken: Vec<usize> = spoken.collect();
+    spoken.get(spoken.len().saturating_sub(before)..).unwrap_or_default().to_vec()
+}
+
+/// The question of the run that a request is turn `turn` of.
+pub(crate) fn question(request: &Request<'_>, turn: u64) -> Option<String> {
+    let list = &request.messages.list;
+    let first = own_turns(request, turn).first().copied().unwrap_or(list.len());
+    let asked = list.get(..first).unwrap_or_default().iter().rev();
+    let asked = asked.take_while(|message| message.role != Role::Assistant);
+    asked.filter(|message| message.role == Role::User).filter_map(words).next()
 }
 
 /// Whether somebody says something behind the newest turn: not only results, and not only what a

@@ -65,17 +65,26 @@ fn from_ledger(path: &Path, run: &str) -> (Vec<Step>, Option<Said>) {
     let Ok(reader) = Reader::open(path) else { return Default::default() };
     let mut steps = reader.steps(run).unwrap_or_default();
     steps.retain(|step| !step.late);
-    let content = reader.content(run).ok().flatten();
-    let said = content.and_then(|content| {
-        let api = match content.path.rsplit('/').next()? {
-            "messages" => Api::Anthropic,
-            "completions" => Api::Chat,
-            "responses" => Api::Responses,
-            _ => return None,
-        };
-        Some(Said { api, turn: content.turn, body: content.body })
-    });
-    (steps, said)
+    (steps, kept(&reader, run))
+}
+
+/// What the newest request of a run carried, where that is kept.
+fn kept(reader: &Reader, run: &str) -> Option<Said> {
+    let content = reader.content(run).ok().flatten()?;
+    let api = match content.path.rsplit('/').next()? {
+        "messages" => Api::Anthropic,
+        "completions" => Api::Chat,
+        "responses" => Api::Responses,
+        _ => return None,
+    };
+    Some(Said { api, turn: content.turn, body: content.body })
+}
+
+/// The question of a run whose contents are kept.
+pub(super) fn asked(reader: &Reader, run: &str) -> Option<String> {
+    let said = kept(reader, run)?;
+    let request = Request::of(said.api, &said.body).ok()?;
+    said::question(&request, said.turn)
 }
 
 /// What a gateway without a ledger remembers.

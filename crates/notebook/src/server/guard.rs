@@ -9,6 +9,14 @@ use super::is_here;
 
 pub(super) const FOREIGN: &str = "requests of web pages of another origin are refused\n";
 
+/// The names by which a server is reached.
+#[derive(Debug)]
+pub(super) struct Names {
+    pub(super) listen: SocketAddr,
+    /// Those of a proxy before it: without a port at any port.
+    pub(super) hosts: Vec<String>,
+}
+
 /// Whether a request is answered.
 ///
 /// # Errors
@@ -16,22 +24,28 @@ pub(super) const FOREIGN: &str = "requests of web pages of another origin are re
 pub(super) fn admit(
     headers: &HeaderMap,
     uri: &Uri,
-    listen: SocketAddr,
+    names: &Names,
 ) -> Result<(), (StatusCode, &'static str)> {
     let Some(host) = only(headers, HOST.as_str()) else {
         return Err((StatusCode::BAD_REQUEST, "a request must have one Host header\n"));
     };
-    let named = uri.authority().is_none_or(|named| knows(named.as_str(), listen));
-    if !named || !host.to_str().is_ok_and(|host| knows(host, listen)) {
-        let why = "this Host is not served: use the address that softland has printed\n";
+    let named = uri.authority().is_none_or(|named| is_ours(named.as_str(), names));
+    if !named || !host.to_str().is_ok_and(|host| is_ours(host, names)) {
+        let why = "this Host is not served: use the address that softland has printed, or add a \
+                   proxy's name to allowed_hosts of the config\n";
         return Err((StatusCode::FORBIDDEN, why));
     }
     if !headers.contains_key(ORIGIN) {
         return Ok(());
     }
     let origin = only(headers, ORIGIN.as_str()).and_then(|origin| origin.to_str().ok());
-    let own = origin.and_then(|origin| origin.strip_prefix("http://"));
-    match own.is_some_and(|host| knows(host, listen)) {
+    let own = origin.is_some_and(|origin| match origin.split_once("://") {
+        Some(("http", host)) => is_ours(host, names),
+        // Only a proxy speaks TLS.
+        Some(("https", host)) => is_allowed(host, &names.hosts),
+        _ => false,
+    });
+    match own {
         true => Ok(()),
         false => Err((StatusCode::FORBIDDEN, FOREIGN)),
     }
@@ -41,6 +55,19 @@ pub(super) fn admit(
 fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a HeaderValue> {
     let mut values = headers.get_all(name).iter();
     values.next().filter(|_| values.next().is_none())
+}
+
+fn is_ours(name: &str, names: &Names) -> bool {
+    knows(name, names.listen) || is_allowed(name, &names.hosts)
+}
+
+/// Whether a name is one of those that were allowed; without a port they hold at any.
+fn is_allowed(name: &str, hosts: &[String]) -> bool {
+    let host = match name.rsplit_once(':') {
+        Some((host, port)) if !port.is_empty() && port.bytes().all(|c| c.is_ascii_digit()) => host,
+        _ => name,
+    };
+    hosts.iter().any(|own| own.eq_ignore_ascii_case(name) || own.eq_ignore_ascii_case(host))
 }
 
 /// Whether `host:port` is this server: a name that a foreign page cannot make point here.
@@ -79,18 +106,39 @@ mod tests {
     #[test]
     fn a_foreign_origin_is_refused() {
         let listen: SocketAddr = "127.0.0.1:4144".parse().unwrap();
+        let names = Names { listen, hosts: Vec::new() };
         let asks = |origins: &[&'static str]| {
             let mut headers = HeaderMap::new();
             headers.insert(HOST, HeaderValue::from_static("127.0.0.1:4144"));
             for origin in origins {
                 headers.append(ORIGIN, HeaderValue::from_static(origin));
             }
-            admit(&headers, &Uri::from_static("/api/ws"), listen).is_ok()
+            admit(&headers, &Uri::from_static("/api/ws"), &names).is_ok()
         };
         assert!(asks(&[]) && asks(&["http://127.0.0.1:4144"]) && asks(&["http://localhost:4144"]));
         for bad in ["https://evil.example", "http://127.0.0.1:4145", "null", "", "http://"] {
             assert!(!asks(&[bad]), "{bad}");
         }
         assert!(!asks(&["http://127.0.0.1:4144", "https://evil.example"]));
+    }
+
+    #[test]
+    fn a_proxy_is_known_by_the_names_that_were_allowed() {
+        let hosts = ["Notes.example", "10.0.0.7:8443"].map(str::to_owned).to_vec();
+        let names = Names { listen: "127.0.0.1:4144".parse().unwrap(), hosts };
+        let asks = |host: &'static str, origin: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, HeaderValue::from_static(host));
+            headers.insert(ORIGIN, HeaderValue::from_static(origin));
+            admit(&headers, &Uri::from_static("/api/ws"), &names).is_ok()
+        };
+        assert!(asks("notes.example", "https://notes.example"));
+        assert!(asks("notes.example:81", "http://notes.example:81"));
+        assert!(asks("10.0.0.7:8443", "https://10.0.0.7:8443"));
+        assert!(!asks("10.0.0.7", "https://10.0.0.7:8443"), "only at its port");
+        assert!(!asks("notes.example", "https://evil.example"));
+        assert!(!asks("notes.example.evil.example", "https://notes.example"));
+        assert!(!asks("notes.example", "https://127.0.0.1:4144"), "it speaks no TLS itself");
+        assert!(!asks("notes.example", "ws://notes.example"));
     }
 }

@@ -1,0 +1,61 @@
+//! What a page asks by the query of an address: known names, each once, within bounds. What is not
+//! understood is refused, with what is allowed.
+
+use std::ops::RangeInclusive;
+
+use http::StatusCode;
+use http::request::Parts;
+
+use super::refusal;
+use crate::errors::Refusal;
+
+/// The parameters of a request, by name.
+pub(super) struct Asked(Vec<(String, String)>);
+
+impl Asked {
+    /// Reads the query of a request to a path that knows these names.
+    pub(super) fn of(parts: &Parts, names: &[&str]) -> Result<Self, Refusal> {
+        let query = parts.uri.query().unwrap_or_default();
+        let url = reqwest::Url::parse(&format!("http://localhost/?{query}"));
+        let pairs = |url: reqwest::Url| url.query_pairs().into_owned().collect::<Vec<_>>();
+        let pairs = url.map(pairs).map_err(|_| wrong("the query cannot be read"))?;
+        for (at, (name, _)) in pairs.iter().enumerate() {
+            let shown: String = name.chars().take(40).collect();
+            if !names.contains(&name.as_str()) {
+                let allowed = match names {
+                    [] => "none is known here".to_owned(),
+                    names => format!("known here: {}", names.join(", ")),
+                };
+                return Err(wrong(&format!("there is no parameter {shown:?}; {allowed}")));
+            }
+            if pairs.iter().take(at).any(|(had, _)| had == name) {
+                return Err(wrong(&format!("{name} is there more than once")));
+            }
+        }
+        Ok(Self(pairs))
+    }
+
+    /// A parameter, where it is there.
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(had, _)| had == name).map(|(_, value)| value.as_str())
+    }
+
+    /// A whole number within bounds.
+    pub(super) fn number(
+        &self,
+        name: &str,
+        within: RangeInclusive<i64>,
+        otherwise: i64,
+    ) -> Result<i64, Refusal> {
+        let Some(text) = self.text(name) else { return Ok(otherwise) };
+        let number = text.parse().ok().filter(|number| within.contains(number));
+        number.ok_or_else(|| {
+            let (least, most) = (within.start(), within.end());
+            wrong(&format!("{name} must be a whole number from {least} to {most}"))
+        })
+    }
+}
+
+fn wrong(what: &str) -> Refusal {
+    refusal(StatusCode::BAD_REQUEST, what)
+}

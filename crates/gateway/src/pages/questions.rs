@@ -1,0 +1,88 @@
+//! How runs were asked, in a few words, for the list: read from contents that are kept, each once.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use softland_ledger::Reader;
+
+use super::start;
+use crate::gate::Gate;
+
+/// Characters of a question.
+const SHOWN: usize = 80;
+/// Questions that are remembered.
+const MOST: usize = 4096;
+/// How long one list may read; the next one reads on.
+const TIME: Duration = Duration::from_millis(250);
+
+/// What was read before, by run.
+#[derive(Debug, Default)]
+pub(crate) struct Questions(Mutex<BTreeMap<String, String>>);
+
+/// Adds to rows without a name or an agent how the run was asked.
+pub(super) async fn add(gate: &Arc<Gate>, path: PathBuf, mut runs: Vec<Value>) -> Vec<Value> {
+    let gate = Arc::clone(gate);
+    let kept = runs.clone();
+    let read = tokio::task::spawn_blocking(move || {
+        let reader = Reader::open(&path).ok();
+        let mut known = gate.pages_questions.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() > MOST {
+            known.clear();
+        }
+        let until = Instant::now() + TIME;
+        for row in &mut runs {
+            let named =
+                ["name", "agent"].iter().any(|key| row.get(key).is_some_and(Value::is_string));
+            let Some(run) = row.get("run").and_then(Value::as_str).filter(|_| !named) else {
+                continue;
+            };
+            if !known.contains_key(run)
+                && Instant::now() < until
+                && let Some(question) = reader.as_ref().and_then(|reader| start::asked(reader, run))
+            {
+                known.insert(run.to_owned(), few(&question));
+            }
+            let question = known.get(run).filter(|question| !question.is_empty());
+            if let (Some(question), Value::Object(fields)) = (question.cloned(), row) {
+                fields.insert("question".to_owned(), json!(question));
+            }
+        }
+        runs
+    });
+    read.await.unwrap_or(kept)
+}
+
+/// The first words of a text, on one line.
+fn few(text: &str) -> String {
+    let mut words = String::new();
+    for word in text.split_whitespace() {
+        if words.chars().count() + word.chars().count() > SHOWN {
+            if words.is_empty() {
+                words = word.chars().take(SHOWN).collect();
+            }
+            words.push('…');
+            break;
+        }
+        if !words.is_empty() {
+            words.push(' ');
+        }
+        words += word;
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_is_a_few_words_on_one_line() {
+        assert_eq!(few("  What did\n we\tdecide? "), "What did we decide?");
+        assert_eq!(few(&"word ".repeat(100)).chars().count(), 80);
+        assert_eq!(few(&"x".repeat(500)), "x".repeat(80) + "…");
+        assert_eq!(few(" \n"), "");
+    }
+}
