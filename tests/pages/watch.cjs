@@ -120,6 +120,7 @@ async function absent(page) {
     assert.match(await page.title(), /no such run/);
   }
   await accessible(page, "no such run");
+  await shot(page, "absent");
   await page.getByRole("link", { name: "← All runs" }).click();
   await page.waitForSelector("#runs tbody tr", { timeout: TIME });
   ok("a run that does not exist: the error alone, and a way back");
@@ -152,6 +153,25 @@ async function cancelled(page, gateway) {
   const foreign = await fetch(gateway + "/api/runs", { headers: { origin: "https://evil.example" } });
   assert.equal(foreign.status, 403);
   ok("a foreign Origin is refused");
+}
+
+// Names as long as they may be, and no place to break them at.
+async function long(browser, pages, gateway) {
+  const client = new Client(gateway + "/to/hostile", "x".repeat(400), { "x-softland-run": "n".repeat(250) });
+  await client.turn();
+  const page = await browser.newPage({ viewport: { width: 390, height: 844 } });
+  for (const width of [390, 1100]) {
+    await page.setViewportSize({ width, height: 844 });
+    for (const hash of ["#runs", "#run=" + client.run, "#run=" + "z".repeat(300)]) {
+      await page.goto(pages.split("#")[0] + hash);
+      await page.waitForSelector(hash === "#runs" ? "#runs tbody tr" : "#run h2", { timeout: TIME });
+      await page.waitForFunction((hash) => hash === "#runs" || document.querySelector("#run .question, #run .notice:not([hidden])"), hash, { timeout: TIME });
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      assert.ok(wide <= 0, hash.slice(0, 20) + " at " + width + ": " + wide + " px wider than the page");
+    }
+  }
+  await page.close();
+  ok("long names and questions fit, narrow and wide");
 }
 
 async function looks(browser, pages) {
@@ -208,6 +228,7 @@ async function main() {
     assert.deepEqual(asked.filter((url) => !url.startsWith(gateway + "/")), [], "nothing else is asked");
     await page.close();
     await looks(browser, pages);
+    await long(browser, pages, gateway);
     await audit(browser, pages, work, { ok, shot, accessible });
   } finally {
     await browser.close();

@@ -20,6 +20,7 @@ let wanted = null;           // the recording, or null: the ledger
 function state(text, busy) {
   $("state").textContent = text;
   $("stop").hidden = !busy;
+  $("state").parentElement.classList.toggle("unseen", !text && !busy);
   $("report").setAttribute("aria-busy", String(busy));
 }
 
