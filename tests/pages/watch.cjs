@@ -55,6 +55,7 @@ async function governed(page, gateway) {
   ok("interventions stand where they happened, with their reason; 6 of 6 tool calls");
   await shot(page, "run-light");
   await accessible(page, "a run, light");
+  return client.run;
 }
 
 async function hostile(page, gateway) {
@@ -124,6 +125,27 @@ async function absent(page) {
   await page.getByRole("link", { name: "← All runs" }).click();
   await page.waitForSelector("#runs tbody tr", { timeout: TIME });
   ok("a run that does not exist: the error alone, and a way back");
+}
+
+// As through a proxy: nothing is shown without the token, and everything with it.
+async function without_token(browser, pages, run) {
+  const page = await browser.newPage({ viewport: { width: 390, height: 844 }, extraHTTPHeaders: { "x-forwarded-for": "192.0.2.7" } });
+  const [origin, token] = pages.split("/#token=");
+  for (const [hash, there, then] of [["#runs", "#list #count", "#runs tbody tr"], ["#run=" + run, "#run", "#run .end"], ["#totals", "#sums", "#sums table"]]) {
+    await page.goto(origin + "/" + hash);
+    await page.evaluate(() => sessionStorage.clear());
+    await page.reload();
+    await page.waitForSelector("#token-form", { timeout: TIME });
+    await page.locator(there, { hasText: "not shown without the token" }).waitFor({ timeout: TIME });
+    await page.locator("#link", { hasText: "refused" }).waitFor({ timeout: TIME });
+    assert.equal(await page.locator("#run .state, #run .facts div, #runs tbody tr, #sums table").count(), 0, hash);
+    await page.fill("#token", hash === "#runs" ? pages : token);
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(then, { timeout: TIME });
+    assert.ok(await page.isHidden("#token-form"), hash);
+  }
+  await page.close();
+  ok("without the token nothing is shown; with it, or with the address that has it, each page goes on");
 }
 
 // A result whose bytes are no UTF-8 is no message of the protocol, and no part of a run.
@@ -218,12 +240,13 @@ async function main() {
     assert.match(page.url(), /#runs$/, "the token leaves the address");
     await page.getByText("No run yet").waitFor({ timeout: TIME });
     ok("the empty state");
-    await governed(page, gateway);
+    const pricing = await governed(page, gateway);
     await hostile(page, gateway);
     await broken(page, gateway);
     await cancelled(page, gateway);
     await unnamed(page, gateway);
     await absent(page);
+    await without_token(browser, pages, pricing);
     assert.deepEqual(errors, []);
     assert.deepEqual(asked.filter((url) => !url.startsWith(gateway + "/")), [], "nothing else is asked");
     await page.close();

@@ -189,8 +189,8 @@ async function load() {
     if (!list) list = new Feed("/api/events", { take: (events) => events.forEach(merge), resync: load, state: connection, last: got.at });
   } catch (error) {
     trouble(error);
-    set($("count"), "The runs could not be loaded.");
-    connection("off");
+    set($("count"), error.status === 401 ? "The runs are not shown without the token." : "The runs could not be loaded.");
+    connection(error instanceof Refused ? "refused" : "off");
     if (!(error instanceof Refused)) setTimeout(load, 3000);
   }
 }
@@ -211,7 +211,7 @@ function show(run) {
     resync: () => view && view.reset(),
     state: (word, error) => {
       if (error && error.status === 404 && view) { view.missing(); document.title = "softland: no such run"; say("There is no such run here."); return; }
-      if (error && view) { view.wait.hidden = false; view.wait.textContent = clean(error.message); if (error.status === 401) trouble(error); }
+      if (error && view) { view.wait.hidden = false; view.wait.textContent = error.status === 401 ? "The run is not shown without the token." : clean(error.message); if (error.status === 401) trouble(error); }
       if (word === "off" && view && !view.over) say("The connection was lost; connecting again.");
     },
   });
@@ -232,7 +232,8 @@ function fact(name, value, small, extra) {
 
 let factsText = "";
 function facts() {
-  if (!view || view.gone) return;
+  // Nothing is said of a run of which nothing is known yet.
+  if (!view || view.gone || (!rows.has(view.run) && !view.turns.size)) return;
   const row = rows.get(view.run) || {};
   const seen = view.seen;
   const state = view.over || row.outcome ? row.outcome || "ended" : "open";
@@ -313,10 +314,10 @@ function atLeast(usd, sum) {
 function table(title, sums, name, newest) {
   const keys = Object.keys(sums || {});
   if (newest) keys.sort().reverse(); else keys.sort((a, b) => Number(sums[b].spend_usd) - Number(sums[a].spend_usd));
-  const head = el("tr", {}, ...[name, "Runs", "Answered", "Landed", "Stopped", "Spent", "Wasted"].map((text, at) => el("th", { scope: "col", className: at ? "num" : "", textContent: text })));
+  const head = el("tr", {}, ...[name, "Runs", "Spent", "Wasted", "Answered", "Landed", "Stopped"].map((text, at) => el("th", { scope: "col", className: at ? "num" : "", textContent: text })));
   const rest = keys.map((key) => {
     const sum = sums[key];
-    const cells = [sum.runs, sum.answered, sum.landed, sum.stopped, atLeast(sum.spend_usd, sum), atLeast(sum.wasted_usd, sum)];
+    const cells = [sum.runs, atLeast(sum.spend_usd, sum), atLeast(sum.wasted_usd, sum), sum.answered, sum.landed, sum.stopped];
     return el("tr", {}, el("th", { scope: "row", className: "isolated", dir: "auto", textContent: clean(key) }), ...cells.map((cell) => el("td", { className: "num", textContent: String(cell) })));
   });
   const scroll = el("div", { className: "scroll", tabIndex: 0, role: "region" }, el("table", {}, el("thead", {}, head), el("tbody", {}, ...rest)));
@@ -345,7 +346,7 @@ async function totals() {
     sums.replaceChildren(...parts);
     fine();
   } catch (error) {
-    sums.replaceChildren(el("p", { className: "notice bad", textContent: "The totals could not be loaded." }));
+    sums.replaceChildren(el("p", { className: "notice bad", textContent: error.status === 401 ? "The totals are not shown without the token." : "The totals could not be loaded." }));
     trouble(error);
   }
 }
@@ -377,6 +378,7 @@ onToken(() => {
   list = null;
   const run = watched;
   if (run) { leave(); show(run); }
+  if (!$("totals").hidden) totals();
   load();
 });
 window.addEventListener("hashchange", () => { setToken(takeToken("/#runs")); go(false); });
