@@ -121,7 +121,6 @@ async function absent(page) {
     assert.match(await page.title(), /no such run/);
   }
   await accessible(page, "no such run");
-  await shot(page, "absent");
   await page.getByRole("link", { name: "← All runs" }).click();
   await page.waitForSelector("#runs tbody tr", { timeout: TIME });
   ok("a run that does not exist: the error alone, and a way back");
