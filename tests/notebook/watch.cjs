@@ -146,6 +146,16 @@ async function texts(one) {
   assert.match(await here.locator("p").last().textContent(), /\| no table/);
   assert.ok(!asked.some((url) => url.includes("map.png")), "no image is asked for");
   await accessible(one, "a text cell with a table");
+  const slowest = await one.evaluate(async () => {
+    const { markdown } = await import("/markdown.js");
+    const many = (text) => text.repeat(Math.floor(190000 / text.length));
+    return Math.max(...[many("["), many("!["), many("![]("), many("-") + "x", "a|b\n" + many("-") + "x", many("*"), many("`a"), many("# a\n"), many("|-\n")].map((text) => {
+      const began = performance.now();
+      markdown(text);
+      return performance.now() - began;
+    }));
+  });
+  assert.ok(slowest < 5000, "a text took " + slowest + " ms");
   ok("a table is drawn, headings keep their order, an image is named and not loaded");
   await wish(one, { do: "delete_cell", id: made, rev: await one.evaluate((id) => window.softland.cells.all.get(id).base.rev, made) });
 }

@@ -30,7 +30,7 @@ export function markdown(text, top = 2) {
       root.append(el("pre", { textContent: code.join("\n"), tabIndex: 0 }));
     } else if (rows) {
       close();
-      root.append(table(rows));
+      root.append(rows.large ? el("pre", { textContent: lines.slice(at, at + rows.lines).join("\n"), tabIndex: 0 }) : table(rows));
       at += rows.lines - 1;
     } else if (head) {
       close();
@@ -93,15 +93,17 @@ function cells(line) {
 }
 
 function tableAt(lines, at) {
-  if (!lines[at].includes("|") || !/^[\s|:-]*-[\s|:-]*$/.test(lines[at + 1] || "")) return null;
+  const below = lines[at + 1] || "";
+  if (!lines[at].includes("|") || !below.includes("-") || !/^[\s|:-]+$/.test(below)) return null;
   const head = cells(lines[at]), marks = cells(lines[at + 1]);
   if (!head.length || marks.length !== head.length || !marks.every((mark) => /^:?-+:?$/.test(mark))) return null;
   const rows = { head, sides: marks.map((mark) => (mark.endsWith(":") ? (mark.startsWith(":") ? "center" : "right") : "")), body: [], lines: 2 };
   while (at + rows.lines < lines.length && lines[at + rows.lines].includes("|") && lines[at + rows.lines].trim()) {
-    rows.body.push(cells(lines[at + rows.lines]));
+    rows.large ||= head.length * rows.lines > CELLS;
+    if (!rows.large) rows.body.push(cells(lines[at + rows.lines]));
     rows.lines += 1;
   }
-  return rows.head.length * (rows.body.length + 1) <= CELLS ? rows : null;
+  return rows;
 }
 
 function table(rows) {
@@ -115,7 +117,8 @@ function table(rows) {
 
 /* what stands in a line */
 
-const SPAN = /`([^`\n]+)`|\*\*([^*\n]+)\*\*|\*([^*\s][^*\n]*)\*|!\[([^\]\n]*)\](?:\([^()\n]*\)|\[[^\]\n]*\])|\[([^\]\n]+)\]\((https?:\/\/[^\s()]+)\)/g;
+// Each part ends where another may begin, so that a long line is read once.
+const SPAN = /`([^`\n]+)`|\*\*([^*\n]+)\*\*|\*([^*\s][^*\n]*)\*|!\[([^[\]\n]*)\](?:\([^()\n]*\)|\[[^[\]\n]*\])|\[([^[\]\n]+)\]\((https?:\/\/[^\s()]+)\)/g;
 
 function spans(node, text) {
   let from = 0;
