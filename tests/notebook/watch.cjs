@@ -149,13 +149,13 @@ async function texts(one) {
   const slowest = await one.evaluate(async () => {
     const { markdown } = await import("/markdown.js");
     const many = (text) => text.repeat(Math.floor(190000 / text.length));
-    return Math.max(...[many("["), many("!["), many("![]("), many("-") + "x", "a|b\n" + many("-") + "x", many("*"), many("`a"), many("# a\n"), many("|-\n")].map((text) => {
+    return [many("["), many("!["), many("![]("), many("-") + "x", "a|b\n" + many("-") + "x", many("*"), many("`a"), many("# a\n"), many("|-\n")].map((text) => {
       const began = performance.now();
       markdown(text);
-      return performance.now() - began;
-    }));
+      return [Math.round(performance.now() - began), text.slice(0, 8)];
+    }).sort((a, b) => b[0] - a[0])[0];
   });
-  assert.ok(slowest < 5000, "a text took " + slowest + " ms");
+  assert.ok(slowest[0] < 5000, "a text took " + slowest.join(" ms: "));
   ok("a table is drawn, headings keep their order, an image is named and not loaded");
   await wish(one, { do: "delete_cell", id: made, rev: await one.evaluate((id) => window.softland.cells.all.get(id).base.rev, made) });
 }

@@ -10,7 +10,6 @@ const CELLS = 5000;          // of a table; a larger one stays text
 export function markdown(text, top = 2) {
   if (text.length > LONG) return words(text);
   const root = el("div", { className: "md" });
-  root.dir = "auto";
   const lines = clean(text.replace(/\r\n?/g, "\n")).split("\n");
   const level = levels(lines, top);
   let at = 0, list = null, kind = "", para = [];
@@ -57,6 +56,8 @@ export function markdown(text, top = 2) {
     at += 1;
   }
   close();
+  // Last: a browser looks for the direction anew with all that comes into what has it.
+  root.dir = "auto";
   return root;
 }
 
