@@ -1,20 +1,42 @@
-//! What a provider's refusals have taught this process of models that no table knows
+//! What this process knows of the models that it was asked for: what the tables say, looked up once
+//! for each name, and what a provider's refusals have taught of models that no table knows
 //! (`governing.md` §8).
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use softland_session::core::Rung;
-use softland_session::core::models;
 use softland_session::core::models::capability::{Capability, Forced};
+use softland_session::core::models::{self, Model};
 
 /// Models that are remembered.
 const MOST: usize = 1000;
 
-/// What was learned, by model.
+/// Bytes of a name that is remembered: a client may write any.
+const LONGEST: usize = 256;
+
+/// What is known, by model.
 #[derive(Debug, Default)]
 pub(crate) struct Learned {
     models: Mutex<BTreeMap<String, Lessons>>,
+    looked_up: Mutex<BTreeMap<String, Known>>,
+}
+
+/// What the tables say of a model.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    /// Its row in the table of prices and sizes.
+    pub(crate) row: Option<&'static Model>,
+    /// What its API accepts.
+    pub(crate) capability: Capability,
+}
+
+impl Known {
+    /// A name is searched for without its wrappings and dates, and tried against patterns.
+    fn of(model: &str) -> Self {
+        let row = models::find(None, model);
+        Self { row, capability: models::capability_of(row, None, model) }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -83,6 +105,19 @@ impl Learned {
         models.get(model)?.limit
     }
 
+    /// What the tables say of the model. Clients name few; a name beyond them is looked up anew.
+    pub(crate) fn known(&self, model: &str) -> Known {
+        let mut looked_up = self.looked_up.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = looked_up.get(model) {
+            return *known;
+        }
+        let known = Known::of(model);
+        if looked_up.len() < MOST && model.len() <= LONGEST {
+            looked_up.insert(model.to_owned(), known);
+        }
+        known
+    }
+
     /// What the table says of the model, less what it has refused.
     pub(crate) fn of(&self, model: &str, table: Capability) -> Capability {
         let models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
@@ -121,6 +156,20 @@ mod tests {
         // Of a model in the table one refusal says nothing.
         learned.refused("claude-sonnet-4-5", Some(Rung::None));
         assert_eq!(learned.of("claude-sonnet-4-5", table), table);
+    }
+
+    #[test]
+    fn a_name_is_looked_up_once_and_known_as_the_tables_know_it() {
+        let learned = Learned::default();
+        let long = "m".repeat(LONGEST + 1);
+        for model in ["claude-sonnet-4-5", "anthropic/claude-sonnet-4-5", "m", &long] {
+            for _ in 0..2 {
+                let known = learned.known(model);
+                assert_eq!(known.row, models::find(None, model));
+                assert_eq!(known.capability, capability(None, model));
+            }
+        }
+        assert_eq!(learned.looked_up.lock().expect("whole").len(), 3);
     }
 
     #[test]

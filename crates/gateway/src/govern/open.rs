@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use softland_session::core::models::Model;
 use softland_session::core::policy::{OnStoreLoss, Policy};
-use softland_session::core::{Digest, Facts, NanoUsd, Role, models};
+use softland_session::core::{Digest, Facts, NanoUsd, Role};
 use softland_session::wire::request::Request;
 use softland_session::{Chain, Context, Opened, Out, Outline, uses_tags};
 
@@ -21,6 +20,7 @@ use super::scope::{Place, Session};
 use crate::body::Body;
 use crate::errors::{self, Refusal};
 use crate::identify::Identity;
+use crate::learned::Known;
 use crate::money;
 use crate::pages;
 use crate::pass;
@@ -42,8 +42,8 @@ pub(crate) struct Opening {
     /// Without tools it is metered only.
     pub(super) metered: bool,
     pub(super) model: String,
-    /// Its row in the built-in table.
-    row: Option<&'static Model>,
+    /// What the built-in tables say of it.
+    known_model: Known,
     /// Why this request's money is not held, where it is sent all the same: its policy has no
     /// limit of money, or says `on_store_loss = "open"`.
     pub(super) unheld: Option<String>,
@@ -76,7 +76,7 @@ impl Opening {
         }
         let target = Target { origin: Arc::clone(&chosen.origin), ..target.clone() };
         let (asked, body, chain) = (Arc::clone(asked), asked.body.clone(), None);
-        let (row, unheld) = (models::find(None, &model), None);
+        let (known_model, unheld) = (asked.gate.learned.known(&model), None);
         Ok(Self {
             asked,
             body,
@@ -88,7 +88,7 @@ impl Opening {
             place,
             metered,
             model,
-            row,
+            known_model,
             unheld,
         })
     }
@@ -105,17 +105,18 @@ impl Opening {
 
     fn context(&self) -> Context {
         let policy = self.chosen.policy.clone();
-        let mut context = Context::of_row(Role::Gateway, policy, None, &self.model, self.row);
+        let Known { row, capability } = self.known_model;
+        let capability = self.asked.gate.learned.of(&self.model, capability);
+        let mut context = Context::of_row(Role::Gateway, policy, row, capability);
         context.api = self.asked.api;
         context.asked_at = self.asked.gate.now() / 1000;
-        context.window = Some(money::window(self.row));
+        context.window = Some(money::window(row));
         context.chain.clone_from(&self.chain);
         context.shape = self.chosen.shaping.as_ref().map(|shaping| Arc::clone(&shaping.shape));
         // What is only metered is no part of the conversation whose name it carries.
         if !self.metered {
             context.records.clone_from(&self.place.kept.pins);
         }
-        context.capability = self.asked.gate.learned.of(&self.model, context.capability);
         context
     }
 
@@ -146,7 +147,8 @@ impl Opening {
         }
         let (state, continues) = self.state(&run, now);
         let known = self.known(&state);
-        let tariff = Tariff::of(&self.target.live.settings.prices, &self.model, self.row);
+        let tariff =
+            Tariff::of(&self.target.live.settings.prices, &self.model, self.known_model.row);
         let purse = self.purse(&run, &state);
         self.carry_fork(&purse, &state).await;
         let budget = self.outline.thinking_budget;

@@ -46,17 +46,18 @@ impl Context {
     /// model. `provider` may be left out where the model's name says enough.
     #[must_use]
     pub fn new(role: Role, policy: Policy, provider: Option<&str>, model: &str) -> Self {
-        Self::of_row(role, policy, provider, model, models::find(provider, model))
+        let row = models::find(provider, model);
+        Self::of_row(role, policy, row, models::capability_of(row, provider, model))
     }
 
-    /// The same where the model's row is found already, or is known to be none.
+    /// The same where the model's row is found already, or is known to be none, and what its API
+    /// accepts is known.
     #[must_use]
     pub fn of_row(
         role: Role,
         policy: Policy,
-        provider: Option<&str>,
-        model: &str,
         known: Option<&Model>,
+        capability: Capability,
     ) -> Self {
         Self {
             api: Api::default(),
@@ -64,7 +65,7 @@ impl Context {
             policy,
             records: BTreeMap::new(),
             facts: Facts::default(),
-            capability: models::capability_of(known, provider, model),
+            capability,
             output_maximum: known.and_then(|model| model.max_output).map(u64::from),
             window: known.and_then(|model| model.context_window).map(u64::from),
             shape: None,
