@@ -52,7 +52,9 @@ pub(crate) struct Asked {
 /// it.
 pub(crate) async fn turn(asked: Asked) -> Response<Body> {
     let asked = Arc::new(asked);
-    let mut making: alive::Making = Box::pin(make(Arc::clone(&asked)));
+    // Made in its place: it is large, and a future that is moved there is copied whole.
+    let making = Box::write(Box::new_uninit(), make(Arc::clone(&asked)));
+    let mut making: alive::Making = Box::into_pin(making);
     tokio::select! {
         biased;
         response = &mut making => response,
