@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use foldhash::fast::RandomState;
 use softland_session::core::NanoUsd;
 use softland_session::wire::Tokens;
 
@@ -59,7 +60,7 @@ pub(crate) enum Fate {
 /// The open runs.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
-    open: Mutex<HashMap<String, OpenRun>>,
+    open: Mutex<HashMap<String, OpenRun, RandomState>>,
     /// Counts what changes, so that whoever watches need look at what is new only.
     version: AtomicU64,
     past: Mutex<Past>,
@@ -144,7 +145,7 @@ impl Runs {
         self.version.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, OpenRun>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, OpenRun, RandomState>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

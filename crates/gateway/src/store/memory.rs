@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use foldhash::fast::RandomState;
 use softland_session::core::Digest;
 use softland_session::{Answered, Link, Shown};
 
@@ -38,10 +39,10 @@ pub(crate) struct MemoryStore {
 
 #[derive(Debug, Default)]
 struct Held {
-    scopes: HashMap<Arc<str>, (u64, Box<Kept>)>,
+    scopes: HashMap<Arc<str>, (u64, Box<Kept>), RandomState>,
     /// Strangers who ask the same and are told the same have a turn each, the newest last.
-    turns: HashMap<Answered, (u64, Vec<Turn>)>,
-    links: HashMap<Arc<str>, (u64, Arc<Link>)>,
+    turns: HashMap<Answered, (u64, Vec<Turn>), RandomState>,
+    links: HashMap<Arc<str>, (u64, Arc<Link>), RandomState>,
     link_bytes: usize,
     policies: Policies,
     /// Of the conversations.
@@ -196,7 +197,7 @@ fn bytes_of(link: &Link) -> usize {
 }
 
 /// Forgets a tenth, at least one: the longest unused.
-fn forget<K: Eq + std::hash::Hash, V>(map: &mut HashMap<K, (u64, V)>) {
+fn forget<K: Eq + std::hash::Hash, V>(map: &mut HashMap<K, (u64, V), RandomState>) {
     let mut uses: Vec<u64> = map.values().map(|(used, _)| *used).collect();
     if uses.is_empty() {
         return;

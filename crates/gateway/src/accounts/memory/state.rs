@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::fast::RandomState;
 use softland_session::core::{Digest, NanoUsd};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -30,9 +31,9 @@ const UNNAMED: [usize; 2] = [10_000, 8_192];
 #[derive(Debug)]
 pub(super) struct State {
     /// By the digests of their names: there may be many, and each is kept for days.
-    accounts: HashMap<Digest, Account>,
+    accounts: HashMap<Digest, Account, RandomState>,
     /// Places in the line that have been granted nothing yet, of the accounts that have any.
-    waiting: HashMap<Digest, BTreeSet<u64>>,
+    waiting: HashMap<Digest, BTreeSet<u64>, RandomState>,
     /// Accounts of conversations without a name, and with how many they are looked through.
     unnamed: [usize; 2],
     /// As many as there may be.
@@ -101,7 +102,7 @@ struct Room<'a> {
 impl State {
     /// No account yet, and never more than so many.
     pub(super) fn new(most: usize) -> Self {
-        let (accounts, waiting, line) = (HashMap::new(), HashMap::new(), BTreeMap::new());
+        let (accounts, waiting, line) = (HashMap::default(), HashMap::default(), BTreeMap::new());
         let unnamed = [0, UNNAMED[0]];
         Self { accounts, waiting, unnamed, most, line, next_ticket: 0, swept: None }
     }
