@@ -104,7 +104,9 @@ fn json_result(text: &str) -> (Digest, bool) {
 fn edges_failed(text: Str<'_>) -> bool {
     let raw = text.raw();
     if raw.len() <= 2 * EDGE {
-        return tables::exit_failed(&text.unescape()).unwrap_or(false);
+        // Most say nothing of an exit, unless a letter of it is written as an escape.
+        let may = tables::may_tell_exit(raw) || raw.contains("\\u");
+        return may && tables::exit_failed(&text.unescape()).unwrap_or(false);
     }
     // Most results say nothing of an exit: they are not read any further.
     let head = raw.get(..raw.floor_char_boundary(EDGE)).unwrap_or(raw);
@@ -144,7 +146,9 @@ impl TextRead {
 
 #[cfg(test)]
 mod tests {
-    use super::read_result;
+    use softland_wire::json::Cursor;
+
+    use super::{ResultRead, read_result};
 
     fn codex(chunk: &str, seconds: &str, output: &str) -> String {
         format!(
@@ -163,6 +167,20 @@ mod tests {
         let deep = |n: u64| codex("a", "0.1", &format!("{0}Time: {n}\n{0}", "line\n".repeat(200)));
         assert_ne!(digest(&deep(1)), digest(&deep(2)));
         assert_ne!(digest("Time: 12:00"), digest("Time: 12:01"));
+    }
+
+    #[test]
+    fn a_failed_command_is_seen_however_it_is_written() {
+        let failed = |json: &str| {
+            let (text, _) = Cursor::new(json).string().expect("a string");
+            let mut read = ResultRead::default();
+            read.text(text);
+            read.facts().failed
+        };
+        assert!(failed(r#""no such file\nExit code 2""#));
+        assert!(failed(r#""no such file\n\u0045xit code 2""#));
+        assert!(failed(r#""<returncode>1</returncode>""#));
+        assert!(!failed(r#""all is well\nExit code 0""#) && !failed(r#""Nothing is said.""#));
     }
 
     #[test]

@@ -93,25 +93,28 @@ impl Block {
     pub(super) fn begin(start: &BlockStart<'_>) -> Self {
         match start.kind {
             BlockStartKind::Text { text } => {
-                Self::Text { text: text.owned(), extra: extra(start.raw, &["type", "text"]) }
+                Self::Text { text: text.owned(), extra: extra(start.raw, &["text"]) }
             }
             BlockStartKind::Thinking { thinking, signature } => Self::Thinking {
                 thinking: thinking.owned(),
                 signature: signature.owned(),
-                extra: extra(start.raw, &["type", "thinking", "signature"]),
+                extra: extra(start.raw, &["thinking", "signature"]),
             },
             BlockStartKind::Redacted { data } => {
-                Self::Redacted { data: data.owned(), extra: extra(start.raw, &["type", "data"]) }
+                Self::Redacted { data: data.owned(), extra: extra(start.raw, &["data"]) }
             }
-            BlockStartKind::ToolUse { id, name, input, server } => Self::ToolUse {
-                id: id.owned(),
-                name: name.owned(),
-                input: if input.is_empty() { "{}".to_owned() } else { input.to_owned() },
-                complete: false,
-                server,
-                kind: type_of(start.raw),
-                extra: extra(start.raw, &["type", "id", "name", "input"]),
-            },
+            BlockStartKind::ToolUse { id, name, input, server } => {
+                let (kind, extra) = kind_and_extra(start.raw, &["id", "name", "input"]);
+                Self::ToolUse {
+                    id: id.owned(),
+                    name: name.owned(),
+                    input: if input.is_empty() { "{}".to_owned() } else { input.to_owned() },
+                    complete: false,
+                    server,
+                    kind,
+                    extra,
+                }
+            }
             BlockStartKind::Other { kind } => {
                 Self::Other { kind: kind.owned(), raw: start.raw.to_owned() }
             }
@@ -142,26 +145,29 @@ pub(super) fn stream_input(input: &mut String, streamed: &str) {
     }
 }
 
-fn type_of(raw: &str) -> String {
-    let mut found = String::new();
-    each_member(raw, |key, value| {
-        if key == "type" {
-            let parsed = Cursor::new(value).string();
-            found = parsed.map(|(text, _)| text.owned()).unwrap_or_default();
-        }
-    });
-    found
-}
-
-/// The members of `raw` that are not among `known`.
+/// The members of `raw` that are neither `type` nor among `known`.
 fn extra(raw: &str, known: &[&str]) -> Extra {
     let mut extra = Extra::new();
     each_member(raw, |key, value| {
-        if !known.contains(&key) {
+        if key != "type" && !known.contains(&key) {
             extra.insert(key.to_owned(), value.to_owned());
         }
     });
     extra
+}
+
+/// The `type` of `raw`, and its members beside that which are not among `known`.
+fn kind_and_extra(raw: &str, known: &[&str]) -> (String, Extra) {
+    let (mut kind, mut extra) = (String::new(), Extra::new());
+    each_member(raw, |key, value| {
+        if key == "type" {
+            let parsed = Cursor::new(value).string();
+            kind = parsed.map(|(text, _)| text.owned()).unwrap_or_default();
+        } else if !known.contains(&key) {
+            extra.insert(key.to_owned(), value.to_owned());
+        }
+    });
+    (kind, extra)
 }
 
 /// Calls `each` with the name and raw value of every member of an object that was scanned before.
