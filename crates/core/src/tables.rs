@@ -15,7 +15,7 @@ mod tools;
 
 pub use results::{
     exit_failed, is_cleared, is_unfinished, is_volatile_field, is_volatile_line, may_be_cleared,
-    may_be_unfinished, may_hold_volatile_line, may_tell_exit,
+    may_be_unfinished, may_hold_volatile_line, may_tell_exit, may_tell_exit_escaped,
 };
 pub use shell::shell_kind;
 pub use texts::{

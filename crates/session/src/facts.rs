@@ -104,9 +104,9 @@ fn json_result(text: &str) -> (Digest, bool) {
 fn edges_failed(text: Str<'_>) -> bool {
     let raw = text.raw();
     if raw.len() <= 2 * EDGE {
-        // Most say nothing of an exit, unless a letter of it is written as an escape.
-        let may = tables::may_tell_exit(raw) || raw.contains("\\u");
-        return may && tables::exit_failed(&text.unescape()).unwrap_or(false);
+        // Most say nothing of an exit.
+        return tables::may_tell_exit_escaped(raw)
+            && tables::exit_failed(&text.unescape()).unwrap_or(false);
     }
     // Most results say nothing of an exit: they are not read any further.
     let head = raw.get(..raw.floor_char_boundary(EDGE)).unwrap_or(raw);

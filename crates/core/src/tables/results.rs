@@ -301,6 +301,12 @@ pub fn may_tell_exit(text: &str) -> bool {
     has_any_four(text, &[*b"exit", *b"urnc"])
 }
 
+/// The same where a letter of a mark may be written as an escape.
+#[must_use]
+pub fn may_tell_exit_escaped(text: &str) -> bool {
+    has_any_four(text, &[*b"exit", *b"urnc", *b"|u00"])
+}
+
 /// Whether one of these lower-case words is in a text, in whatever case.
 fn has_any_four<const N: usize>(text: &str, words: &[[u8; 4]; N]) -> bool {
     let bytes = text.as_bytes();
