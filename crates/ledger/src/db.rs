@@ -59,8 +59,9 @@ impl Db {
         let sqlite = |error| fail(OpenProblem::Sqlite(error));
         make(path)?;
         let mut connection = connect(path, BUSY).map_err(sqlite)?;
-        schema::migrate(&mut connection, path)?;
+        // Before the file is made: each wait for the disk is one before the first request.
         connection.pragma_update(None, "synchronous", "normal").map_err(sqlite)?;
+        schema::migrate(&mut connection, path)?;
         connection.pragma_update(None, "journal_size_limit", WAL_KEPT).map_err(sqlite)?;
         if let Some(max) = max {
             let pages = i64::try_from(max / PAGE).unwrap_or(i64::MAX);
