@@ -1,6 +1,6 @@
 //! All files together: the report, its sums, and names that are one run's each.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use softland_session::core::NanoUsd;
 
@@ -59,12 +59,20 @@ fn totals(runs: &[RunReport]) -> Totals {
 /// Files may share a session, and sub-agents a name: the second of a name says so.
 fn name_apart(runs: &mut [RunReport]) {
     let mut known = BTreeSet::new();
+    // The next number to try of each name: many may share one.
+    let mut next: BTreeMap<String, u64> = BTreeMap::new();
     for run in runs {
-        let first = run.run.clone();
-        let mut copy = 2;
-        while !known.insert(run.run.clone()) {
-            run.run = format!("{first}~{copy}");
-            copy += 1;
+        if known.insert(run.run.clone()) {
+            continue;
+        }
+        let copy = next.entry(run.run.clone()).or_insert(2);
+        loop {
+            let name = format!("{}~{copy}", run.run);
+            *copy += 1;
+            if known.insert(name.clone()) {
+                run.run = name;
+                break;
+            }
         }
     }
 }

@@ -151,11 +151,14 @@ impl Seen {
         };
         let count = turns.len() as u64;
         if policy.stale_limit > 0 && count >= policy.stale_limit {
+            let first = turns.first().copied().unwrap_or(0);
+            let identity = Digest::of(&prompt.to_le_bytes()).then(Digest::of(&first.to_le_bytes()));
+            if goes_on(&mut self.listings, SignalKind::Stale, identity, first, turn) {
+                return count;
+            }
             let text = format!("one prompt of {prompt} tokens, answered in 1 to 5 tokens");
             let evidence =
                 Evidence { turns: turns.clone(), text: Some(text), ..Evidence::default() };
-            let first = turns.first().copied().unwrap_or(0);
-            let identity = Digest::of(&prompt.to_le_bytes()).then(Digest::of(&first.to_le_bytes()));
             self.list(SignalKind::Stale, identity, evidence, 0);
         }
         count
@@ -179,11 +182,14 @@ impl Seen {
         let count = self.silent.len() as u64;
         if count >= policy.empty_limit.max(1) {
             let first = self.silent.first().map_or(0, |(turn, _)| *turn);
+            let identity = Digest::of(&first.to_le_bytes());
+            if goes_on(&mut self.listings, kind, identity, first, turn) {
+                return count;
+            }
             for kind in [SignalKind::Empty, SignalKind::Trivial] {
                 let of_kind = self.silent.iter().filter(|(_, own)| *own == kind);
                 let turns: Vec<u64> = of_kind.map(|(turn, _)| *turn).collect();
                 if !turns.is_empty() {
-                    let identity = Digest::of(&first.to_le_bytes());
                     self.list(kind, identity, Evidence { turns, ..Evidence::default() }, 0);
                 }
             }
@@ -197,9 +203,12 @@ impl Seen {
         }
         self.truncated.push(turn);
         if self.truncated.len() > CONTINUATIONS {
-            let turns = self.truncated.clone();
-            let first = turns.first().copied().unwrap_or(0);
+            let first = self.truncated.first().copied().unwrap_or(0);
             let identity = Digest::of(&first.to_le_bytes());
+            if goes_on(&mut self.listings, SignalKind::Truncated, identity, first, turn) {
+                return;
+            }
+            let turns = self.truncated.clone();
             let evidence = Evidence { turns, ..Evidence::default() };
             self.list(SignalKind::Truncated, identity, evidence, 0);
         }
@@ -218,6 +227,10 @@ impl Seen {
         let Some((_, turns)) = &self.said else { return };
         let before = self.said_before.map_or(0, |(_, count)| count);
         if policy.repeat_limit > 0 && turns.len() as u64 + before >= policy.repeat_limit {
+            let first = turns.first().copied().unwrap_or(0);
+            if goes_on(&mut self.listings, SignalKind::Repeat, text, first, turn) {
+                return;
+            }
             let again = "the same text again, without a call";
             let words = match before {
                 0 => again.to_owned(),
@@ -241,7 +254,12 @@ impl Seen {
                 && evidence.turns.iter().any(|turn| listing.members.contains(turn))
         });
         match goes_on {
-            Some(listing) => listing.members.extend(evidence.turns),
+            Some(listing) => {
+                // Evidence has the whole streak, oldest first; a long one is not gone through again.
+                let known = listing.members.last().copied().unwrap_or(0);
+                let new = evidence.turns.into_iter().rev().take_while(|turn| *turn > known);
+                listing.members.extend(new);
+            }
             None => self.listings.push(Listing {
                 kind,
                 identity,
@@ -253,4 +271,23 @@ impl Seen {
             }),
         }
     }
+}
+
+/// Adds a turn to the listing that holds the first of its streak, if there is one: a streak may be
+/// long, and is not gone through again at each of its turns.
+fn goes_on(
+    listings: &mut [Listing],
+    kind: SignalKind,
+    identity: Digest,
+    first: u64,
+    turn: u64,
+) -> bool {
+    let same = |one: &&mut Listing| one.kind == kind && one.identity == identity;
+    let found = listings.iter_mut().rev().find(same);
+    let Some(listing) =
+        found.filter(|one| one.members.contains(&first) || one.kind != SignalKind::Repeat)
+    else {
+        return false;
+    };
+    listing.members.insert(turn)
 }
