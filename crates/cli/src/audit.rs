@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use softland_agent::core::models::Price;
 use softland_agent::core::policy::Policy;
-use softland_import::report::Report;
-use softland_import::{Folder, Options, Progress, Settings, read};
+use softland_import::report::{Report, SourceLine};
+use softland_import::{Folder, Options, Progress, Settings, Trees, read};
 
 use crate::args::{AuditArgs, ReportFormat};
 use crate::config::Config;
@@ -27,7 +27,11 @@ const NAMED: usize = 20;
 
 /// Reads, replays and reports.
 pub(crate) fn run(args: &AuditArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
-    if args.format == ReportFormat::Html && args.out.is_none() && writer.stdout_is_terminal() {
+    let format = format(args)?;
+    if let Some(out) = &args.out {
+        keep_input(out, args.paths.iter().chain(&args.policy))?;
+    }
+    if format == ReportFormat::Html && args.out.is_none() && writer.stdout_is_terminal() {
         return Err(Failure::usage(
             "a page does not fit a terminal: --out FILE says where it goes",
         ));
@@ -37,24 +41,25 @@ pub(crate) fn run(args: &AuditArgs, writer: &mut Writer) -> Result<ExitCode, Fai
         None => (Policy::default(), Vec::new()),
     };
     let paths = if args.paths.is_empty() { usual(writer)? } else { args.paths.clone() };
-    let settings = Settings { policy, prices, steps: args.format == ReportFormat::Html };
-    let bar = writer.bar();
-    let progress = |now: Progress| {
-        if let Some(bar) = &bar {
-            bar.show(now.done, now.total);
+    let mut settings =
+        Settings { policy, prices, steps: format == ReportFormat::Html, trees: None };
+    let mut report = read_all(&paths, &settings, writer);
+    // First with all that sub-agents spent, then with what the policy leaves of it.
+    for _ in 0..2 {
+        settings.trees = trees(&settings, &report);
+        if settings.trees.is_some() {
+            report = read_all(&paths, &settings, writer);
         }
-    };
-    let sink = |path: &Path| Folder::new(&settings, path);
-    let done = read(&paths, &Options::default(), sink, progress);
-    if let Some(bar) = bar {
-        bar.clear();
     }
-    let report = softland_import::report(done);
-    let nothing = report.sources.iter().all(|source| source.kind.is_none());
-    if nothing && args.format != ReportFormat::Json {
+    if let Some(out) = &args.out {
+        let known = report.sources.iter().filter(|source| source.kind.is_some());
+        keep_input(out, known.map(|source| &source.path))?;
+    }
+    let nothing = !report.sources.iter().any(|source| was_read(source, &report));
+    if nothing && format != ReportFormat::Json {
         return Err(Failure::all(nothing_read(&report)));
     }
-    let text = match args.format {
+    let text = match format {
         ReportFormat::Text => {
             let width = writer.stdout_is_terminal() && args.out.is_none();
             table::table(&report, width.then(|| writer.width()))
@@ -72,8 +77,72 @@ pub(crate) fn run(args: &AuditArgs, writer: &mut Writer) -> Result<ExitCode, Fai
     })
 }
 
+fn read_all(paths: &[PathBuf], settings: &Settings, writer: &Writer) -> Report {
+    let bar = writer.bar();
+    let progress = |now: Progress| {
+        if let Some(bar) = &bar {
+            bar.show(now.done, now.total);
+        }
+    };
+    let sink = |path: &Path| Folder::new(settings, path);
+    let done = read(paths, &Options::default(), sink, progress);
+    if let Some(bar) = bar {
+        bar.clear();
+    }
+    softland_import::report(done)
+}
+
+/// What runs spent together, where limits that they share are asked about: then all is read again.
+fn trees(settings: &Settings, report: &Report) -> Option<Trees> {
+    settings.policy.counts_usage().then(|| Trees::of(report)).flatten()
+}
+
+/// How the report is written: as asked for, or else as the file's name ends.
+fn format(args: &AuditArgs) -> Result<ReportFormat, Failure> {
+    if let Some(format) = args.format {
+        return Ok(format);
+    }
+    let ending = args.out.as_ref().and_then(|out| out.extension());
+    let ending = ending.map(|ending| ending.to_string_lossy().to_ascii_lowercase());
+    match ending.as_deref() {
+        None | Some("txt" | "text" | "log" | "md") => Ok(ReportFormat::Text),
+        Some("json") => Ok(ReportFormat::Json),
+        Some("html" | "htm") => Ok(ReportFormat::Html),
+        Some(other) => Err(Failure::usage(format!(
+            "no report ends in `.{other}`: --format text, json or html says what it is"
+        ))),
+    }
+}
+
+/// A report never goes where something was read.
+fn keep_input<P: AsRef<Path>>(
+    out: &Path,
+    inputs: impl IntoIterator<Item = P>,
+) -> Result<(), Failure> {
+    let Ok(real) = out.canonicalize() else { return Ok(()) };
+    let same = |input: P| input.as_ref().canonicalize().is_ok_and(|input| input == real);
+    if real.is_file() && inputs.into_iter().any(same) {
+        let out = out.display();
+        return Err(Failure::usage(format!("--out {out} is read here; it is not overwritten")));
+    }
+    Ok(())
+}
+
+/// Whether something of a file was read: of a known kind alone it may hold nothing that can be.
+fn was_read(source: &SourceLine, report: &Report) -> bool {
+    let listed = || report.unreadable.iter().any(|one| one.path == source.path);
+    source.kind.is_some() && (source.runs > 0 || !listed())
+}
+
 /// The policy and the prices of a config: its `default`, or else the only one that it has.
 fn of_file(file: &Path) -> Result<(Policy, Vec<(String, Price)>), Failure> {
+    let text = file.to_string_lossy();
+    if !file.exists() && !text.contains(['/', '\\', '.']) {
+        return Err(Failure::usage(format!(
+            "--policy {text}: there is no such file; here it is the FILE of a config, whose \
+             [policy.default] is tried"
+        )));
+    }
     let config = Config::load(file).map_err(Failure::all)?;
     let names: Vec<&str> = config.policy_names().collect();
     let name = match names.as_slice() {

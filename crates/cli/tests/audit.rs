@@ -168,6 +168,7 @@ fn a_policy_file_is_tried_with_its_prices() {
     assert_eq!(run["what_if"]["saved_usd"], json!(4.0));
     let two = file(folder.path(), "two.toml", "[policy.a]\n[policy.b]\n");
     said(&["audit", &path, "--policy", &two]).status(2).says("none is named `default`");
+    said(&["audit", &path, "--policy", "coding"]).status(2).says("the FILE of a config");
     let wrong = file(folder.path(), "wrong.toml", "[policy.default]\ntool_call_limit = 4\n");
     said(&["audit", &path, "--policy", &wrong]).status(2).says("tool_calls_limit");
 }
@@ -358,6 +359,112 @@ fn runs_would_end_where_the_engine_ends_them_under_a_limit_of_money() {
     assert!(at.len() > 8, "they end in many turns: {at:?}");
 }
 
+/// A sub-agent's money is its caller's, too. The caller ends where the engine would have ended it,
+/// under a limit that its sub-agent reaches.
+#[test]
+fn a_run_with_a_sub_agent_would_end_where_the_engine_ends_it_under_a_limit_of_money() {
+    let folder = TempDir::new().unwrap();
+    let agents = folder.path().join("agents");
+    std::fs::create_dir(&agents).unwrap();
+    let head = "---\nname: looper\ndescription: d\nmodel: sim/looper\n";
+    let keys = "on_loop: observe\ncountdown: off\ntool_calls_limit: 8\n---\nLoop.\n";
+    file(&agents, "looper.md", &format!("{head}{keys}"));
+    let lead = "---\nname: lead\ndescription: d\ntools: read_file, agent\nmodel: sim/delegate\n";
+    let lead = file(folder.path(), "lead.md", &format!("{lead}---\nLead.\n"));
+    let run = |flags: &[&str]| {
+        let mut command = softland();
+        command.env("XDG_STATE_HOME", folder.path().join("state")).args(["run", &lead, "What?"]);
+        command.arg("--agents").arg(&agents).args(["--format", "json"]).args(flags);
+        said_by(command.arg("--root").arg(notes()))
+    };
+    let free = run(&["--on-loop", "observe", "--countdown", "off"]);
+    let recorded = file(folder.path(), "free.ndjson", &free.stdout);
+    let mut ends = BTreeSet::new();
+    for key in ["cost_limit_usd", "session_cost_limit_usd"] {
+        for limit in (5..=26).step_by(3).map(|thousandth| f64::from(thousandth) / 1000.0) {
+            let policy = format!(
+                "[policy.default]\non_loop = 'observe'\ncountdown = 'off'\n{key} = {limit}\n\
+                 reserve_tokens = 100\n"
+            );
+            let config = file(folder.path(), "policy.toml", &policy);
+            let report = audit(&[&recorded, "--policy", &config]);
+            let events = run(&["--config", &config, "--policy", "default"]).events();
+            let lead = &events[0]["run"];
+            let end = |event: &&Value| event["event"] == json!("done") && event["run"] == *lead;
+            let end = events.iter().find(end).unwrap();
+            let judged = runs(&report).iter().find(|run| run["agent"] == json!("lead")).unwrap();
+            let judged = &judged["what_if"];
+            if end["outcome"] == json!("answered") {
+                assert!(judged["ended_at_turn"].is_null(), "{policy}{judged}{end}");
+            } else {
+                assert_eq!(judged["reason"], end["reason"], "{policy}{judged}{end}");
+                assert_eq!(judged["ended_at_turn"], end["turns"], "{policy}{judged}{end}");
+            }
+            let child = runs(&report).iter().find(|run| run["agent"] == json!("looper")).unwrap();
+            ends.insert(child["what_if"]["ended_at_turn"].as_u64());
+        }
+    }
+    assert!(ends.len() > 3, "the sub-agent ends in several turns: {ends:?}");
+}
+
+#[test]
+fn simulated_money_is_called_so_and_what_was_decided_then_is_said() {
+    let folder = TempDir::new().unwrap();
+    let recorded = engine(&["--tool-calls-limit", "25"], &folder, "events.ndjson");
+    let report = audit(&[&recorded]);
+    let run = &runs(&report)[0];
+    assert_eq!(run["simulated_usd"], run["cost_usd"]);
+    assert_eq!(report["totals"]["simulated_usd"], report["totals"]["cost_usd"]);
+    assert_eq!(run["ended"], json!({"outcome": "landed", "reason": "repeat"}));
+    let text = said(&["audit", &recorded]).status(0).stdout;
+    for words in
+        ["of it simulated", "softland ended at the time: 1 landed (repeat)", "simulated money"]
+    {
+        assert!(text.contains(words), "{words}:\n{text}");
+    }
+    let page = said(&["audit", &recorded, "--format", "html"]).status(0).stdout;
+    assert!(page.contains("of it simulated") && page.contains("was landed at the time (repeat)"));
+}
+
+#[test]
+fn a_known_kind_that_holds_nothing_readable_is_nothing() {
+    let folder = TempDir::new().unwrap();
+    let cut =
+        file(folder.path(), "cut.jsonl", "{\"type\":\"user\",\"sessionId\":\"s\",\"uuid\":\"u\",");
+    let header = file(folder.path(), "a.csv", &format!("{HEADER}\nx\n"));
+    for path in [&cut, &header] {
+        let said = said(&["audit", path]).status(2);
+        assert!(said.stdout.is_empty(), "{}", said.stdout);
+    }
+    let good = file(folder.path(), "good.jsonl", &healthy("good", 2));
+    said(&["audit", &cut, &good]).status(0);
+}
+
+#[test]
+fn the_report_takes_its_form_from_its_ending_and_never_an_inputs_place() {
+    let folder = TempDir::new().unwrap();
+    let path = file(folder.path(), "runs.jsonl", &healthy("good", 2));
+    let out = |name: &str| folder.path().join(name).display().to_string();
+    for (name, begins) in
+        [("r.html", "<!doctype html>"), ("r.json", "{\"v\":1"), ("r.txt", "1 run")]
+    {
+        said(&["audit", &path, "--out", &out(name)]).status(0);
+        let text = std::fs::read_to_string(out(name)).unwrap();
+        assert!(text.starts_with(begins), "{name}: {text}");
+    }
+    said(&["audit", &path, "--out", &out("r.pdf")]).status(2).says("--format text, json or html");
+    said(&["audit", &path, "--format", "json", "--out", &out("r.pdf")]).status(0);
+    let before = std::fs::read(&path).unwrap();
+    let all = folder.path().display().to_string();
+    for (given, form) in [(&path, "json"), (&all, "text")] {
+        let asked = ["audit", given, "--format", form, "--out", &path];
+        said(&asked).status(2).says("is not overwritten");
+        assert_eq!(std::fs::read(&path).unwrap(), before);
+    }
+    // An earlier report among the files is none of them.
+    said(&["audit", &all, "--out", &out("r.html")]).status(0);
+}
+
 /// A run's journal says the same of it as its events do.
 #[test]
 fn a_journal_is_read_as_its_events_are() {
@@ -374,10 +481,17 @@ fn a_journal_is_read_as_its_events_are() {
             let [of_journal, of_events] = [&journal, &events].map(|path| audit(&[path]));
             assert_eq!(of_journal["unreadable"], json!([]), "{name}");
             assert_eq!(of_journal["sources"][0]["kind"], json!("softland"));
-            for key in ["run", "turns", "tool_calls", "usage", "cost_usd", "signals"] {
+            for key in ["run", "turns", "tool_calls", "usage", "cost_usd"] {
                 let [own, other] = [&of_journal, &of_events].map(|report| &runs(report)[0][key]);
                 assert_eq!(own, other, "{name} {key}");
             }
+            // What only the events say was seen is marked.
+            let seen = |report: &Value| {
+                let mut signals = runs(report)[0]["signals"].as_array().unwrap().clone();
+                signals.retain(|signal| signal["recorded"].is_null());
+                signals
+            };
+            assert_eq!(seen(&of_journal), seen(&of_events), "{name}");
             assert_eq!(of_journal["totals"]["unpriced_turns"], json!(0));
         }
     }

@@ -8,6 +8,9 @@ use softland_session::wire::json::Str;
 use crate::out::Out;
 use crate::step::{Row, Talk, Turn, Usage, UserStep};
 
+/// Output tokens that may be no count at all (`docs/audit.md`): Claude Code's are mostly 1 to 10.
+const PLACEHOLDER: u64 = 5;
+
 /// A turn of the model that is being read.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
@@ -74,7 +77,8 @@ impl Draft {
             hidden: self.hidden,
             gives: self.gives,
             stop: self.stop.unwrap_or(Stop::Unknown),
-            output_tokens: None,
+            // Of few recorded, recordings say little: some keep what stood there as it began.
+            output_tokens: Some(tokens.output).filter(|output| *output > PLACEHOLDER),
         };
         let usage = Usage { tokens, estimated, recorded, chars: self.chars };
         let (cost, time, line, row) = (self.cost, self.time, self.line, self.row);

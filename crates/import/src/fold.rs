@@ -5,6 +5,7 @@ mod current;
 mod judge;
 mod listed;
 mod money;
+mod trees;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,11 +18,13 @@ use softland_session::core::{
 };
 
 use crate::report::RunReport;
-use crate::step::{Begin, Row, Sink, Talk, Turn, UserStep};
+use crate::step::{Begin, Noted, Row, Sink, Talk, Turn, UserStep};
 use current::Current;
 use judge::Judge;
 use listed::Seen;
-use money::{Input, Prices, with_price};
+use money::{Input, Prices, held, with_price};
+use trees::Place;
+pub use trees::{Spend, Trees};
 
 /// What stands for a message that a program wrote and that says nothing to us.
 const MACHINE: &str = "<system-reminder></system-reminder>";
@@ -35,6 +38,9 @@ pub struct Settings {
     pub prices: Vec<(String, Price)>,
     /// Whether the steps of runs with signals are kept for a person to look at.
     pub steps: bool,
+    /// What an earlier reading of the same files found that runs spend together: under limits of
+    /// money and tokens, it counts.
+    pub trees: Option<Trees>,
 }
 
 /// Folds the conversations of one file into runs.
@@ -90,9 +96,15 @@ impl Sink for Folder<'_> {
         }
     }
 
-    fn ended_early(&mut self, talk: Talk) {
+    fn noted(&mut self, talk: Talk, noted: Noted) {
         if let Some(run) = self.talks.get_mut(&talk).and_then(|talk| talk.run.as_mut()) {
-            run.ended_early();
+            run.noted.push(noted);
+        }
+    }
+
+    fn outcome(&mut self, talk: Talk, outcome: &str, reason: &str) {
+        if let Some(run) = self.talks.get_mut(&talk).and_then(|talk| talk.run.as_mut()) {
+            run.ended(outcome, reason);
         }
     }
 
@@ -113,7 +125,10 @@ struct Conversation<'s> {
     session: String,
     name: Option<String>,
     agent: Option<String>,
+    caller: Option<String>,
     inferred: bool,
+    /// It is one run, whatever is said in it.
+    whole: bool,
     line: Option<u64>,
     transcript: Transcript,
     judge: Judge,
@@ -148,7 +163,9 @@ impl<'s> Conversation<'s> {
             session: begin.session.unwrap_or(path).to_owned(),
             name: begin.run.map(str::to_owned),
             agent: begin.agent.map(str::to_owned),
+            caller: begin.caller.map(str::to_owned),
             inferred: begin.inferred,
+            whole,
             line: begin.line,
             transcript: Transcript::new(Role::Gateway, limits.clone(), BTreeMap::new()),
             limits,
@@ -224,9 +241,15 @@ impl<'s> Conversation<'s> {
         let of_row = turn.row.map(finished_of);
         let finished = of_row.as_ref().unwrap_or(&turn.finished);
         self.transcript.model(finished);
-        self.judge.turn(finished);
+        let told = finished.text.digest.is_some() || !finished.calls.is_empty();
+        if self.whole && finished.gives && !told {
+            self.judge.turn_untold(number);
+        } else {
+            self.judge.turn(finished);
+        }
         let class = classify(finished, self.limits.answer_tool.as_deref());
-        run.spend(turn, cost, class);
+        let held = held(&facts, turn, &settings.policy);
+        run.spend(turn, (cost, held), class);
         if let Some(reason) = run.look(turn, finished, class, (&self.limits, &settings.policy)) {
             self.judge.stop(number, reason);
         }
@@ -241,7 +264,7 @@ impl<'s> Conversation<'s> {
         let most = self.input.most(recorded);
         let next_input = if recorded > 0 { recorded } else { most };
         let (tokens, spent) = run.used();
-        let facts = Facts {
+        let mut facts = Facts {
             tokens,
             cost: spent,
             session_cost: self.spent,
@@ -249,6 +272,20 @@ impl<'s> Conversation<'s> {
             next_input,
             ..Facts::default()
         };
+        if let (Some(trees), Some(time)) = (&self.settings.trees, turn.time) {
+            let at = (time, turn.line.unwrap_or(0));
+            let policy = &self.settings.policy;
+            let place = Place {
+                source: &self.path,
+                session: &self.session,
+                name: self.name.as_deref(),
+                agent: self.agent.as_deref(),
+                began: run.began().unwrap_or(at),
+                at,
+                limits: (policy.cost_limit_usd, policy.tokens_limit),
+            };
+            trees.tell(&mut facts, &place);
+        }
         let price = self.prices.dearest(turn.model, &self.settings.prices, most);
         with_price(facts, most, price, cost)
     }
@@ -263,9 +300,13 @@ impl<'s> Conversation<'s> {
             self.runs -= 1;
             return;
         }
-        let mut report = run.report(verdict, self.inferred);
+        let mut report = run.report(verdict, self.inferred, &self.limits);
+        if !self.settings.policy.counts_usage() {
+            report.beside.spends = Vec::new();
+        }
         report.run = self.name_of();
         report.beside.name.clone_from(&self.name);
+        report.beside.caller.clone_from(&self.caller);
         report.session.clone_from(&self.session);
         report.agent.clone_from(&self.agent);
         report.source.clone_from(&self.path);

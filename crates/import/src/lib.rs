@@ -36,8 +36,8 @@ mod swe_agent;
 mod totals;
 mod walk;
 
-pub use fold::{Folder, Settings};
-pub use step::{Begin, Row, Sink, Talk, Turn, Usage, UserStep};
+pub use fold::{Folder, Settings, Spend, Trees};
+pub use step::{Begin, Noted, Row, Sink, Talk, Turn, Usage, UserStep};
 pub use suggest::is_good;
 pub use totals::report;
 

@@ -3,7 +3,7 @@
 use softland_session::core::{User, UserText};
 
 use crate::input::{Broken, Input, Piece};
-use crate::step::{Begin, Sink, Talk, Turn, UserStep};
+use crate::step::{Begin, Noted, Sink, Talk, Turn, UserStep};
 
 /// Problems listed of one file: one that is none of ours has one in every line.
 const LISTED: usize = 100;
@@ -69,9 +69,14 @@ impl<'s> Out<'s> {
         self.sink.counted(talk, calls);
     }
 
-    /// Tells that the model did not end by itself.
-    pub(crate) fn ended_early(&mut self, talk: Talk) {
-        self.sink.ended_early(talk);
+    /// Tells what softland saw at the time.
+    pub(crate) fn noted(&mut self, talk: Talk, noted: Noted) {
+        self.sink.noted(talk, noted);
+    }
+
+    /// Tells how its run is recorded to have ended.
+    pub(crate) fn outcome(&mut self, talk: Talk, outcome: &str, reason: &str) {
+        self.sink.outcome(talk, outcome, reason);
     }
 
     /// Ends a conversation, once.

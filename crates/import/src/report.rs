@@ -5,6 +5,8 @@ use serde::Serialize;
 use softland_session::core::policy::Policy;
 use softland_session::core::{Evidence, NanoUsd, SignalKind};
 
+use crate::fold::Spend;
+
 /// The whole of it.
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
@@ -61,10 +63,13 @@ pub struct Totals {
     pub cost_usd: Option<NanoUsd>,
     /// Turns whose cost is not known.
     pub unpriced_turns: u64,
-    /// Money of the turns that signals count as waste.
+    /// Of the money, what simulated models are said to have cost: nobody paid it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub simulated_usd: Option<NanoUsd>,
+    /// Money of the turns that signals count as waste; `None` where nothing is known of it.
     pub wasted_usd: Option<NanoUsd>,
-    /// Their tokens.
-    pub wasted_tokens: u64,
+    /// Their tokens; `None` where none are recorded.
+    pub wasted_tokens: Option<u64>,
     /// How many they are.
     pub wasted_turns: u64,
 }
@@ -129,14 +134,20 @@ pub struct RunReport {
     pub usage: UsageSum,
     /// Money; `None` where no turn's cost is known.
     pub cost_usd: Option<NanoUsd>,
+    /// Of the money, what simulated models are said to have cost: nobody paid it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub simulated_usd: Option<NanoUsd>,
     /// Money of the wasted turns.
     pub wasted_usd: Option<NanoUsd>,
-    /// Their tokens.
-    pub wasted_tokens: u64,
+    /// Their tokens; `None` where none are recorded.
+    pub wasted_tokens: Option<u64>,
     /// What the detectors saw.
     pub signals: Vec<Listed>,
     /// What the policy would have done; `None` where nothing.
     pub what_if: Option<WhatIf>,
+    /// How softland recorded its end, where it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<RunEnded>,
     /// What only tables, charts and sums need.
     #[serde(skip)]
     pub beside: Beside,
@@ -155,10 +166,22 @@ pub struct Listed {
     pub turns: u64,
     /// Money of the members that are waste.
     pub wasted_usd: Option<NanoUsd>,
-    /// Their tokens.
-    pub wasted_tokens: u64,
+    /// Their tokens; `None` where none are recorded.
+    pub wasted_tokens: Option<u64>,
     /// What a person can check it by.
     pub evidence: Evidence,
+    /// Whether softland recorded it at the time and the recording does not show it again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub recorded: bool,
+}
+
+/// How a run is recorded to have ended, in the contract's words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RunEnded {
+    /// `answered`, `landed`, `stopped`, `failed` or `cancelled`.
+    pub outcome: String,
+    /// Why.
+    pub reason: String,
 }
 
 /// What a policy would have done to a run.
@@ -174,8 +197,8 @@ pub struct WhatIf {
     pub saved_usd: Option<NanoUsd>,
     /// Turns after it.
     pub saved_turns: u64,
-    /// Tokens after it.
-    pub saved_tokens: u64,
+    /// Tokens after it; `None` where none are recorded.
+    pub saved_tokens: Option<u64>,
     /// The limit or loop, in the contract's words.
     pub reason: String,
 }
@@ -185,8 +208,14 @@ pub struct WhatIf {
 pub struct Beside {
     /// The recording's own name of it, where it has one.
     pub name: Option<String>,
+    /// The recording's own name of the run that called it, where that is recorded.
+    pub caller: Option<String>,
+    /// What each turn came to, for runs that share a limit with it; only where there is one.
+    pub spends: Vec<Spend>,
     /// Turns that are waste.
     pub wasted_turns: u64,
+    /// Turns that are waste and whose cost is not known.
+    pub wasted_unpriced: u64,
     /// Turns whose cost is not known.
     pub unpriced_turns: u64,
     /// Whether it ended in a final answer.
@@ -214,8 +243,8 @@ pub struct StepLine {
     pub what: &'static str,
     /// Its calls, shortened, with the digests of their results.
     pub calls: Vec<String>,
-    /// Its tokens.
-    pub tokens: u64,
+    /// Its tokens, where they are recorded.
+    pub tokens: Option<u64>,
     /// Its cost.
     pub cost_usd: Option<NanoUsd>,
     /// Whether it is waste.
@@ -250,6 +279,13 @@ impl Suggested {
             ..Policy::default()
         }
     }
+}
+
+/// The sum of the tokens that are known: `None` where there is something and nothing of it is known.
+#[must_use]
+pub fn sum_tokens(tokens: impl IntoIterator<Item = Option<u64>>) -> Option<u64> {
+    let as_money = tokens.into_iter().map(|tokens| tokens.map(NanoUsd));
+    sum(as_money).map(|sum| sum.0)
 }
 
 /// The sum of what is known: `None` where there is something and nothing of it is known.

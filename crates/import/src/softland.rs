@@ -5,40 +5,38 @@ mod ledger;
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize as _;
+use serde::de::IntoDeserializer as _;
+use serde::de::value::Error;
 use softland_session::ResultRead;
-use softland_session::core::{Digest, NanoUsd, ToolResult};
+use softland_session::core::{Digest, Evidence, NanoUsd, SignalKind, ToolResult};
 use softland_session::wire::Tokens;
 
 use crate::draft::{Draft, Results, time};
-use crate::fields::{Fields, string};
+use crate::fields::{Fields, elements, string};
 use crate::input::Input;
 use crate::out::Out;
-use crate::step::{Begin, Talk};
+use crate::step::{Begin, Noted, Talk};
 pub(crate) use journal::read as journal;
 pub(crate) use ledger::{is_its, read as ledger};
 
 /// Reads event lines.
 pub(crate) fn read(input: &mut Input<'_>, out: &mut Out<'_>) {
     let mut runs: BTreeMap<String, Run> = BTreeMap::new();
-    // Sessions of sub-agents' runs, as their callers began them.
-    let mut called: BTreeMap<String, String> = BTreeMap::new();
+    let mut callers = Callers::new();
     out.lines(input, &mut |out, text, line| {
         let fields = Fields::of(text)?;
         let name = fields.owned("run").ok_or("an event of no run")?;
         let event = fields.text("event").ok_or("a line without `event`")?;
         let at = fields.text("ts").and_then(|at| time(&at));
         let turn = fields.uint("turn").unwrap_or(0);
-        if event == "child"
-            && let Some(child) = fields.owned("child_run")
-        {
-            let session = called.get(&name).unwrap_or(&name).clone();
-            called.insert(child, session);
-        }
-        let fresh = || Run { caller: called.get(&name).cloned(), ..Run::default() };
-        let run = runs.entry(name.clone()).or_insert_with(fresh);
+        let run = runs.entry(name.clone()).or_insert_with(|| Run::called(&callers, &name));
         run.event(out, &name, &Event { event: &event, turn, at, line: Some(line) }, &fields);
         if matches!(&*event, "done" | "error") {
             run.end(out);
+        }
+        run.calls_others(&mut callers, &name, &event, &fields);
+        if matches!(&*event, "done" | "error") {
             runs.remove(&name);
         }
         Ok(())
@@ -47,6 +45,9 @@ pub(crate) fn read(input: &mut Input<'_>, out: &mut Out<'_>) {
         run.end(out);
     }
 }
+
+/// Of the runs that others have called: by which run, and in which session.
+type Callers = BTreeMap<String, (String, String)>;
 
 /// What stands before an event's own fields.
 struct Event<'a> {
@@ -60,9 +61,9 @@ struct Event<'a> {
 #[derive(Default)]
 struct Run {
     talk: Option<Talk>,
-    /// The session of the run that called it, where one did.
-    caller: Option<String>,
     model: Option<String>,
+    session: Option<String>,
+    caller: Option<String>,
     /// The turn that is being read, and its number.
     draft: Option<(u64, Draft)>,
     /// Calls whose arguments are not complete yet: `tool_start` comes before `tool_execute`.
@@ -72,11 +73,29 @@ struct Run {
     told: bool,
     /// Tool calls, as its end has them.
     calls: Option<u64>,
-    /// Its outcome, where it has one.
-    ended: Option<String>,
+    /// Its outcome and reason, where it has ended.
+    ended: Option<(String, String)>,
+    /// Signals as they were recorded, their turns by their numbers.
+    noted: Vec<Noted>,
+    /// Numbers of the turns that were read: what is recorded may begin in the middle of a run.
+    turns: Vec<u64>,
 }
 
 impl Run {
+    /// One that may be a sub-agent's.
+    fn called(callers: &Callers, run: &str) -> Self {
+        let (caller, session) = callers.get(run).cloned().unzip();
+        Self { caller, session, ..Self::default() }
+    }
+
+    /// Notes a run that it calls.
+    fn calls_others(&self, callers: &mut Callers, run: &str, event: &str, fields: &Fields<'_>) {
+        if let Some(child) = fields.owned("child_run").filter(|_| event == "child") {
+            let session = self.session.as_deref().unwrap_or(run);
+            callers.insert(child, (run.to_owned(), session.to_owned()));
+        }
+    }
+
     fn event(&mut self, out: &mut Out<'_>, run: &str, event: &Event<'_>, fields: &Fields<'_>) {
         if event.event == "run_start" {
             self.model = fields.owned("model");
@@ -118,10 +137,12 @@ impl Run {
             "tool_execute" => self.execute(out, talk, event, fields),
             "tool_result" => self.result(event, fields),
             "usage" => self.usage(out, talk, event, fields),
+            "signal" => self.noted.extend(noted(event.turn, fields)),
             // Of a run that a gateway governed single calls are not there, but their number is.
             "done" | "error" => {
                 self.calls = fields.uint("tool_calls").or(self.calls);
-                self.ended = fields.owned("outcome");
+                let reason = fields.owned("reason").unwrap_or_default();
+                self.ended = fields.owned("outcome").map(|outcome| (outcome, reason));
             }
             _ => {}
         }
@@ -135,14 +156,20 @@ impl Run {
         agent: Option<&str>,
         line: Option<u64>,
     ) -> Talk {
+        if let Some(talk) = self.talk {
+            return talk;
+        }
+        let session = session.map(str::to_owned).or_else(|| self.session.take());
+        let session = self.session.insert(session.unwrap_or_else(|| run.to_owned()));
         let begin = Begin {
-            session: session.or(self.caller.as_deref()).or(Some(run)),
+            session: Some(session),
             run: Some(run),
             agent,
+            caller: self.caller.as_deref(),
             line,
             ..Begin::default()
         };
-        *self.talk.get_or_insert_with(|| out.begin(&begin))
+        *self.talk.insert(out.begin(&begin))
     }
 
     /// The turn of an event; one with another number begins the next.
@@ -217,7 +244,8 @@ impl Run {
     }
 
     fn turn_over(&mut self, out: &mut Out<'_>, talk: Talk) {
-        let Some((_, mut draft)) = self.draft.take() else { return };
+        let Some((number, mut draft)) = self.draft.take() else { return };
+        self.turns.push(number);
         for (id, name, input) in std::mem::take(&mut self.started) {
             // A call that was cut off is none; where contents were not kept, nothing tells.
             let cut = !input.is_empty() && Fields::of(&input).is_err();
@@ -240,10 +268,33 @@ impl Run {
             if let Some(calls) = self.calls {
                 out.counted(talk, calls);
             }
-            if self.ended.as_deref().is_some_and(|outcome| outcome != "answered") {
-                out.ended_early(talk);
+            for one in std::mem::take(&mut self.noted) {
+                let place = |turn: &u64| self.turns.iter().position(|number| number == turn);
+                let known = one.evidence.turns.iter().filter_map(place);
+                let turns = known.map(|place| place as u64 + 1).collect();
+                out.noted(talk, Noted { evidence: Evidence { turns, ..one.evidence }, ..one });
+            }
+            if let Some((outcome, reason)) = &self.ended {
+                out.outcome(talk, outcome, reason);
             }
             out.end(talk);
         }
     }
+}
+
+/// A signal as it is recorded; none of a kind that is not known.
+fn noted(turn: u64, fields: &Fields<'_>) -> Option<Noted> {
+    let word = fields.text("signal")?;
+    let signal = SignalKind::ALL.into_iter().find(|kind| kind.word() == word)?;
+    let evidence = fields.object("evidence").unwrap_or_default();
+    let turns = elements(evidence.raw("turns").unwrap_or_default());
+    let mut turns: Vec<u64> = turns.into_iter().filter_map(|turn| turn.parse().ok()).collect();
+    if turns.is_empty() {
+        turns.push(turn);
+    }
+    let (call, text) = (evidence.owned("call"), evidence.owned("text"));
+    let digest =
+        |digits: &str| Digest::deserialize(digits.into_deserializer()).map_err(|e: Error| e);
+    let result = evidence.text("result").and_then(|digits| digest(&digits).ok());
+    Some(Noted { signal, evidence: Evidence { turns, call, result, text } })
 }

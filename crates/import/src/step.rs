@@ -1,6 +1,6 @@
 //! What a recording says, one step after the other.
 
-use softland_session::core::{Finished, NanoUsd, User};
+use softland_session::core::{Evidence, Finished, NanoUsd, SignalKind, User};
 use softland_session::wire::Tokens;
 
 /// A conversation within its file, counted from 0: several may be open at once.
@@ -20,9 +20,11 @@ pub trait Sink: Send {
     fn turn(&mut self, talk: Talk, turn: &Turn<'_>);
     /// So many tool calls are recorded of it as a sum, whatever its turns told of them.
     fn counted(&mut self, _talk: Talk, _calls: u64) {}
-    /// The recording says that its last run was landed, stopped or broken off: the model did not
-    /// end it by itself, whatever it said last.
-    fn ended_early(&mut self, _talk: Talk) {}
+    /// A loop of softland's own, or a gateway, saw this in it at the time.
+    fn noted(&mut self, _talk: Talk, _noted: Noted) {}
+    /// The recording says how its last run ended, in the contract's words. Of one that was landed,
+    /// stopped or broken off, the model did not end it by itself, whatever it said last.
+    fn outcome(&mut self, _talk: Talk, _outcome: &str, _reason: &str) {}
     /// Nothing more comes of this conversation.
     fn end(&mut self, talk: Talk);
 }
@@ -37,10 +39,21 @@ pub struct Begin<'a> {
     pub run: Option<&'a str>,
     /// The sub-agent, where it is one's.
     pub agent: Option<&'a str>,
+    /// The recording's own name for the run that called it, where that is recorded.
+    pub caller: Option<&'a str>,
     /// Whether the conversation was made out and is not recorded as one.
     pub inferred: bool,
     /// Line of the file where it begins, from 1, where lines mean something.
     pub line: Option<u64>,
+}
+
+/// A signal that softland recorded when it saw it.
+#[derive(Clone, Debug)]
+pub struct Noted {
+    /// What was seen.
+    pub signal: SignalKind,
+    /// What to check it by; its turns are those of the conversation, from 1.
+    pub evidence: Evidence,
 }
 
 /// A user's message.
@@ -60,8 +73,8 @@ pub struct UserStep<'a> {
 /// A turn of the model.
 #[derive(Debug)]
 pub struct Turn<'a> {
-    /// Text and calls, in core's words. `output_tokens` is left out: what recordings say of it
-    /// is no measure of how much was said.
+    /// Text and calls, in core's words. `output_tokens` is there only where more than a placeholder
+    /// is recorded: few are no measure of how much was said.
     pub finished: Finished<'a>,
     /// The model, as recorded.
     pub model: Option<&'a str>,

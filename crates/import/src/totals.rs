@@ -2,10 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use softland_session::core::NanoUsd;
-
 use crate::fold::Folder;
-use crate::report::{Report, RunReport, SourceLine, Totals, UnreadableLine, sum};
+use crate::report::{Report, RunReport, SourceLine, Totals, UnreadableLine, sum, sum_tokens};
 use crate::{Read, suggest};
 
 /// The report on what was read.
@@ -34,6 +32,7 @@ pub fn report(read: Read<Folder<'_>>) -> Report {
             reason: one.reason,
         })
         .collect();
+    with_callers(&mut runs);
     let suggested_policy = suggest::suggested(&runs);
     Report { v: 1, sources, unreadable, totals: totals(&runs), runs, suggested_policy }
 }
@@ -45,15 +44,37 @@ fn totals(runs: &[RunReport]) -> Totals {
         totals.tool_calls += run.tool_calls;
         totals.usage.add(&run.usage);
         totals.unpriced_turns += run.beside.unpriced_turns;
-        totals.wasted_tokens = totals.wasted_tokens.saturating_add(run.wasted_tokens);
         totals.wasted_turns += run.beside.wasted_turns;
     }
     totals.cost_usd = sum(runs.iter().map(|run| run.cost_usd));
-    totals.wasted_usd = sum(runs.iter().map(|run| run.wasted_usd)).or(Some(NanoUsd::ZERO));
-    if totals.cost_usd.is_none() && totals.wasted_turns > 0 {
-        totals.wasted_usd = None;
-    }
+    let simulated = runs.iter().filter(|run| run.simulated_usd.is_some());
+    totals.simulated_usd =
+        simulated.map(|run| run.simulated_usd).reduce(|a, b| sum([a, b])).flatten();
+    // A run without waste has none of a known price: it says nothing of the waste of others.
+    let wasted = || runs.iter().filter(|run| run.beside.wasted_turns > 0);
+    totals.wasted_usd = sum(wasted().map(|run| run.wasted_usd));
+    totals.wasted_tokens = sum_tokens(wasted().map(|run| run.wasted_tokens));
     totals
+}
+
+/// What a sub-agent spent, its caller's limit of money has to hold as well.
+fn with_callers(runs: &mut [RunReport]) {
+    let named = |(at, run): (usize, &RunReport)| Some((run.beside.name.clone()?, at));
+    let names: BTreeMap<String, usize> = runs.iter().enumerate().filter_map(named).collect();
+    let of = |runs: &[RunReport], at: usize| -> Option<usize> {
+        names.get(runs.get(at)?.beside.caller.as_ref()?).copied()
+    };
+    for at in 0..runs.len() {
+        let own = runs.get(at).filter(|run| run.beside.unpriced_turns == 0);
+        let cost = own.and_then(|run| run.cost_usd);
+        let (mut above, mut seen) = (of(runs, at), BTreeSet::from([at]));
+        while let Some(caller) = above.filter(|caller| seen.insert(*caller)) {
+            if let Some(run) = runs.get_mut(caller) {
+                run.beside.cost_needed = run.beside.cost_needed.zip(cost).map(|(a, b)| a + b);
+            }
+            above = of(runs, caller);
+        }
+    }
 }
 
 /// Files may share a session, and sub-agents a name: the second of a name says so.

@@ -50,7 +50,7 @@ fn a_repeat_is_listed_with_its_first_occurrence_and_that_is_no_waste() {
     assert_eq!(listed.evidence.turns, [1, 2, 3, 4, 5]);
     assert_eq!(listed.evidence.call.as_deref(), Some("read_file {\"path\":\"a\"}"));
     assert_eq!(listed.wasted_usd, Some(NanoUsd(4_000_000)));
-    assert_eq!((run.wasted_tokens, run.beside.wasted_turns), (4400, 4));
+    assert_eq!((run.wasted_tokens, run.beside.wasted_turns), (Some(4400), 4));
     // Noted after the third, landed after the fourth: the fifth request carries the note.
     let judged = run.what_if.unwrap();
     assert_eq!((judged.warned_at_turn, judged.ended_at_turn), (Some(4), Some(5)));
@@ -256,7 +256,7 @@ fn a_sweep_is_listed_and_never_waste() {
     });
     let run = script.text("I have read all of them.").run();
     assert_eq!(one(&run, SignalKind::Sweep).wasted_usd, Some(NanoUsd::ZERO));
-    assert_eq!((run.wasted_tokens, run.beside.wasted_turns), (0, 0));
+    assert_eq!((run.wasted_tokens, run.beside.wasted_turns), (Some(0), 0));
 }
 
 /// Each limit ends the run at the turn whose request carries the note; `stop` at the one before.
@@ -297,7 +297,7 @@ fn every_limit_ends_the_run_where_it_says() {
             let judged = run.what_if.unwrap();
             assert_eq!(judged.saved_turns, run.turns - turn, "{keys:?}");
             assert_eq!(judged.saved_usd, Some(NanoUsd(1_000_000 * (run.turns - turn))));
-            assert_eq!(judged.saved_tokens, 1100 * (run.turns - turn));
+            assert_eq!(judged.saved_tokens, Some(1100 * (run.turns - turn)));
         }
     }
 }
@@ -328,7 +328,7 @@ fn a_warning_alone_is_told_and_saves_nothing() {
             ended_at_turn: None,
             saved_usd: Some(NanoUsd::ZERO),
             saved_turns: 0,
-            saved_tokens: 0,
+            saved_tokens: Some(0),
             reason: "turns".to_owned(),
         })
     );
@@ -358,7 +358,7 @@ fn unknown_prices_are_null_and_counted() {
     let script = (0..4).fold(script, |s, _| s.round("read_file", "{\"path\":\"a\"}", "same"));
     let run = script.text("There it is.").run();
     assert_eq!((run.cost_usd, run.wasted_usd, run.beside.unpriced_turns), (None, None, 5));
-    assert_eq!(run.wasted_tokens, 60);
+    assert_eq!(run.wasted_tokens, Some(60));
     let script = Script::new(&settings).says("look").round("read_file", "{}", "same");
     let run = script.each(10, 10, None).text("There it is.").run();
     assert_eq!((run.cost_usd, run.beside.unpriced_turns), (Some(NanoUsd(1_000_000)), 1));

@@ -13,7 +13,8 @@ pub(crate) struct AuditArgs {
     /// None: the usual folders.
     pub(crate) paths: Vec<PathBuf>,
     pub(crate) policy: Option<PathBuf>,
-    pub(crate) format: ReportFormat,
+    /// None: what the ending of `out` says.
+    pub(crate) format: Option<ReportFormat>,
     pub(crate) out: Option<PathBuf>,
 }
 
@@ -35,10 +36,10 @@ Examples:
   softland audit ~/.claude/projects --policy softland.toml
   softland audit activity.csv --format html --out report.html
 
-Reads sessions of Claude Code, Codex, opencode, Gemini CLI, Copilot CLI, mini-swe-agent and SWE-agent,
-message arrays, OpenRouter's activity CSV, and softland's own ledgers and event logs, each told by its
-content, .gz and .zst too. Without PATH it looks into the folders where these programs keep them.
-Nothing is sent anywhere and nothing is changed.
+Reads sessions of Claude Code, Codex, opencode, Gemini CLI, Copilot CLI, mini-swe-agent and \
+SWE-agent, message arrays, OpenRouter's activity CSV, and softland's own ledgers and event logs, each \
+told by its content, .gz and .zst too. Without PATH it looks into the folders where these programs \
+keep them. Nothing is sent anywhere and nothing is changed.
 
 Exit status: 0 when something was read, 2 when nothing could be.";
 
@@ -58,7 +59,7 @@ pub(super) fn audit() -> Command {
         ))
         .arg(
             spec::text("format", "FORMAT")
-                .help("text, json, or html: one page with charts")
+                .help("text, json, or html: one page with charts [default: as FILE ends, or text]")
                 .value_parser(PossibleValuesParser::new(["text", "json", "html"]))
                 .hide_possible_values(true),
         )
@@ -75,9 +76,10 @@ pub(super) fn audit_args(matches: &ArgMatches) -> AuditArgs {
         paths: many(matches, "PATH"),
         policy: one(matches, "policy"),
         format: match one::<String>(matches, "format").as_deref() {
-            Some("json") => ReportFormat::Json,
-            Some("html") => ReportFormat::Html,
-            _ => ReportFormat::Text,
+            Some("text") => Some(ReportFormat::Text),
+            Some("json") => Some(ReportFormat::Json),
+            Some("html") => Some(ReportFormat::Html),
+            _ => None,
         },
         out: one(matches, "out"),
     }

@@ -8,7 +8,7 @@ use serde_json::json;
 use softland_import::is_good;
 use softland_import::report::{Report, RunReport};
 
-use super::worst::{money, money_of};
+use super::worst::{ended_then, money_of, simulated};
 use crate::render::{count, grouped, harmless_char};
 
 mod runs;
@@ -151,8 +151,9 @@ fn script_safe(json: &str) -> String {
 
 fn sums(report: &Report) -> String {
     let totals = &report.totals;
+    let unpriced = report.runs.iter().map(|run| run.beside.wasted_unpriced).sum();
     let share = match (totals.wasted_usd, totals.cost_usd) {
-        (Some(wasted), Some(cost)) if cost.0 > 0 => {
+        (Some(wasted), Some(cost)) if cost.0 > 0 && unpriced == 0 => {
             format!("{:.1}% of the money", wasted.dollars() * 100.0 / cost.dollars())
         }
         _ => count(totals.wasted_turns, "turn"),
@@ -161,9 +162,13 @@ fn sums(report: &Report) -> String {
         0 => "every turn has a price".to_owned(),
         turns => format!("{} without a known price", count(turns, "turn")),
     };
+    let priced = match simulated(totals.simulated_usd) {
+        Some(simulated) => format!("{simulated}; {priced}"),
+        None => priced,
+    };
     let cards = [
         ("Spent", money_of(totals.cost_usd, totals.unpriced_turns), priced),
-        ("Wasted", money(totals.wasted_usd), share),
+        ("Wasted", money_of(totals.wasted_usd, unpriced), share),
         (
             "Runs",
             grouped(totals.runs),
@@ -299,6 +304,9 @@ fn outcomes(report: &Report, of: Runs) -> String {
     let mut text = String::from("<section>\n<h2>Runs by outcome</h2>\n");
     rows.retain(|(_, runs)| *runs > 0);
     text += &bars(&rows, report.totals.runs);
+    if let Some(ended) = ended_then(report) {
+        push(&mut text, format_args!("<p>{}.</p>\n", safe(&ended)));
+    }
     text += "<h3>Runs with a signal</h3>\n";
     let rows: Vec<_> = signals.into_iter().map(|(kind, runs)| (kind.to_owned(), runs)).collect();
     text += &bars(&rows, report.totals.runs);

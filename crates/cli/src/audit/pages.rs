@@ -9,7 +9,9 @@ use softland_agent::core::models::Price;
 use softland_agent::core::policy::Policy;
 use softland_gateway::{Audit, AuditAsked, AuditForm};
 use softland_import::report::{Report, UnreadableLine};
-use softland_import::{Begin, Folder, Options, Settings, Sink, Talk, Turn, UserStep, read_while};
+use softland_import::{
+    Begin, Folder, Noted, Options, Settings, Sink, Talk, Turn, UserStep, read_while,
+};
 
 use super::html::{self, Runs};
 
@@ -33,19 +35,32 @@ impl Pages {
     }
 
     fn read(&self, asked: &AuditAsked<'_>) -> Report {
-        let settings = Settings {
+        let until = Instant::now() + TIME;
+        let mut settings = Settings {
             policy: self.policy.clone(),
             prices: self.prices.clone(),
             steps: asked.form == AuditForm::Page,
+            trees: None,
         };
-        let (left, until) = (AtomicU64::new(self.steps), Instant::now() + TIME);
+        let mut report = self.read_once(asked, &settings, until);
+        for _ in 0..2 {
+            settings.trees = super::trees(&settings, &report);
+            if settings.trees.is_some() {
+                report = self.read_once(asked, &settings, until);
+            }
+        }
+        report
+    }
+
+    fn read_once(&self, asked: &AuditAsked<'_>, settings: &Settings, until: Instant) -> Report {
+        let left = AtomicU64::new(self.steps);
         let name = asked.name.map_or(asked.path, Path::new);
         let on = |_| {
             !asked.stop.load(Ordering::Relaxed)
                 && left.load(Ordering::Relaxed) > 0
                 && Instant::now() < until
         };
-        let sink = |_: &Path| Bounded { inner: Folder::new(&settings, name), left: &left };
+        let sink = |_: &Path| Bounded { inner: Folder::new(settings, name), left: &left };
         let done = read_while(&[asked.path.to_owned()], &Options { threads: 1 }, sink, on);
         let done = softland_import::Read {
             sources: done
@@ -132,8 +147,12 @@ impl Sink for Bounded<'_, '_> {
         self.inner.counted(talk, calls);
     }
 
-    fn ended_early(&mut self, talk: Talk) {
-        self.inner.ended_early(talk);
+    fn noted(&mut self, talk: Talk, noted: Noted) {
+        self.inner.noted(talk, noted);
+    }
+
+    fn outcome(&mut self, talk: Talk, outcome: &str, reason: &str) {
+        self.inner.outcome(talk, outcome, reason);
     }
 
     fn end(&mut self, talk: Talk) {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use softland_import::report::{Report, RunReport};
 use unicode_width::UnicodeWidthStr as _;
 
-use super::worst::{money, money_of, place, signal, what_if, worst};
+use super::worst::{ended_then, money_of, place, signal, simulated, then, tokens, what_if, worst};
 use crate::render::{MIN_WIDTH, count, flow, grouped, harmless_line};
 
 /// Runs that are shown.
@@ -62,22 +62,26 @@ fn sums(report: &Report, width: usize) -> String {
         "",
     );
     let mut spent = vec![format!("spent {}", money_of(totals.cost_usd, totals.unpriced_turns))];
+    spent.extend(simulated(totals.simulated_usd));
+    let unpriced = report.runs.iter().map(|run| run.beside.wasted_unpriced).sum();
+    let wasted = money_of(totals.wasted_usd, unpriced);
     spent.push(match (totals.wasted_usd, totals.cost_usd) {
-        (Some(wasted), Some(cost)) if cost.0 > 0 => {
-            let share = wasted.dollars() * 100.0 / cost.dollars();
-            format!("wasted {} ({share:.1}%)", money(Some(wasted)))
+        (Some(of_it), Some(cost)) if cost.0 > 0 && unpriced == 0 => {
+            let share = of_it.dollars() * 100.0 / cost.dollars();
+            format!("wasted {wasted} ({share:.1}%)")
         }
-        (wasted, _) => format!("wasted {}", money(wasted)),
+        _ => format!("wasted {wasted}"),
     });
     spent.push(format!(
-        "{} and {} tokens",
+        "{} and {}",
         count(totals.wasted_turns, "wasted turn"),
-        grouped(totals.wasted_tokens)
+        tokens(totals.wasted_tokens)
     ));
     if totals.unpriced_turns > 0 {
         spent.push(format!("{} without a known price", count(totals.unpriced_turns, "turn")));
     }
-    text + &lines(&spent, width, "")
+    text += &lines(&spent, width, "");
+    text + &ended_then(report).map(|ended| lines(&[ended], width, "")).unwrap_or_default()
 }
 
 /// The heads of the columns of numbers.
@@ -93,7 +97,7 @@ fn runs(report: &Report, width: usize) -> String {
         .take(SHOWN)
         .map(|run| {
             let cells = [
-                money(run.wasted_usd),
+                money_of(run.wasted_usd, run.beside.wasted_unpriced),
                 money_of(run.cost_usd, run.beside.unpriced_turns),
                 grouped(run.turns),
                 grouped(run.tool_calls),
@@ -150,6 +154,9 @@ fn one(run: &RunReport, figures: &str, width: usize) -> String {
     for line in flowed {
         text += &format!("{}  {line}\n", " ".repeat(figures.width()));
     }
+    if let Some(ended) = then(run) {
+        text += &lines(&[ended], width, "    ");
+    }
     if let Some(judged) = &run.what_if {
         text += &lines(&what_if(judged), width, "    ");
     }
@@ -159,6 +166,9 @@ fn one(run: &RunReport, figures: &str, width: usize) -> String {
     }
     if run.inferred {
         named.push("made out, not recorded as one run".to_owned());
+    }
+    if run.simulated_usd.is_some() {
+        named.push("simulated money".to_owned());
     }
     text + &lines(&named, width, "    ")
 }
@@ -217,15 +227,16 @@ mod tests {
                 to_turn: 12_000,
                 turns: 11_999,
                 wasted_usd: Some(NanoUsd(wasted)),
-                wasted_tokens: 1,
+                wasted_tokens: Some(1),
                 evidence: Evidence::default(),
+                recorded: false,
             }],
             what_if: Some(WhatIf {
                 warned_at_turn: Some(3),
                 ended_at_turn: Some(5),
                 saved_usd: Some(NanoUsd(98_765_000_000_000)),
                 saved_turns: 12_340,
-                saved_tokens: 987_654_321,
+                saved_tokens: Some(987_654_321),
                 reason: "stale".to_owned(),
             }),
             beside: Beside::default(),

@@ -1,22 +1,27 @@
 //! Which runs are worth a look, and what is said of them in words: for the table and the page.
 
+use std::collections::BTreeMap;
+
 use softland_agent::core::NanoUsd;
 use softland_import::report::{Listed, Report, RunReport, WhatIf};
 
 use crate::render::{count, grouped};
 
-/// The runs with signals, or that the policy would have ended, the worst first.
+/// The runs with signals, or that the policy would have ended, or did end, the worst first.
 pub(super) fn worst(report: &Report) -> Vec<&RunReport> {
     let would_end =
         |run: &RunReport| run.what_if.as_ref().is_some_and(|w| w.ended_at_turn.is_some());
-    let mut runs: Vec<&RunReport> =
-        report.runs.iter().filter(|run| !run.signals.is_empty() || would_end(run)).collect();
+    let bad = |run: &&RunReport| !run.signals.is_empty() || would_end(run) || was_ended(run);
+    let mut runs: Vec<&RunReport> = report.runs.iter().filter(bad).collect();
     let known = |money: Option<NanoUsd>| money.unwrap_or_default();
     let saved = |run: &RunReport| {
-        run.what_if.as_ref().map_or((NanoUsd::ZERO, 0), |w| (known(w.saved_usd), w.saved_tokens))
+        run.what_if
+            .as_ref()
+            .map_or((NanoUsd::ZERO, 0), |w| (known(w.saved_usd), w.saved_tokens.unwrap_or(0)))
     };
     runs.sort_by_key(|run| {
-        let waste = (known(run.wasted_usd), run.wasted_tokens, run.beside.wasted_turns);
+        let waste =
+            (known(run.wasted_usd), run.wasted_tokens.unwrap_or(0), run.beside.wasted_turns);
         std::cmp::Reverse((waste, saved(run), known(run.cost_usd), run.turns))
     });
     runs
@@ -37,6 +42,41 @@ pub(super) fn money_of(amount: Option<NanoUsd>, unpriced: u64) -> String {
     money(amount) + plus
 }
 
+/// Tokens, or `?` where none are recorded.
+pub(super) fn tokens(tokens: Option<u64>) -> String {
+    tokens.map_or_else(|| "? tokens".to_owned(), |tokens| count(tokens, "token"))
+}
+
+/// Whether softland is recorded to have landed or stopped the run.
+pub(super) fn was_ended(run: &RunReport) -> bool {
+    let by_softland = |outcome: &str| matches!(outcome, "landed" | "stopped");
+    run.ended.as_ref().is_some_and(|ended| by_softland(&ended.outcome))
+}
+
+/// How many runs softland is recorded to have ended, by outcome and reason.
+pub(super) fn ended_then(report: &Report) -> Option<String> {
+    let mut kinds: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for ended in report.runs.iter().filter(|run| was_ended(run)).filter_map(|r| r.ended.as_ref()) {
+        *kinds.entry((&ended.outcome, &ended.reason)).or_insert(0) += 1;
+    }
+    let each = kinds
+        .into_iter()
+        .map(|((outcome, reason), runs)| format!("{} {outcome} ({reason})", grouped(runs)));
+    let each = each.collect::<Vec<_>>().join(", ");
+    (!each.is_empty()).then(|| format!("softland ended at the time: {each}"))
+}
+
+/// How a run's end is recorded.
+pub(super) fn then(run: &RunReport) -> Option<String> {
+    let ended = run.ended.as_ref().filter(|_| was_ended(run))?;
+    Some(format!("was {} at the time ({})", ended.outcome, ended.reason))
+}
+
+/// That money is nobody's, where it is.
+pub(super) fn simulated(amount: Option<NanoUsd>) -> Option<String> {
+    amount.map(|amount| format!("{} of it simulated", money(Some(amount))))
+}
+
 /// `stale, 22 turns (1–22)`.
 pub(super) fn signal(listed: &Listed) -> String {
     let place = if listed.from_turn == listed.to_turn {
@@ -44,7 +84,8 @@ pub(super) fn signal(listed: &Listed) -> String {
     } else {
         format!("{}–{}", listed.from_turn, listed.to_turn)
     };
-    format!("{} {} ({place})", listed.signal.word(), count(listed.turns, "turn"))
+    let recorded = if listed.recorded { ", recorded at the time" } else { "" };
+    format!("{} {} ({place}){recorded}", listed.signal.word(), count(listed.turns, "turn"))
 }
 
 /// What the policy would have done, in a few items.
@@ -59,7 +100,7 @@ pub(super) fn what_if(what_if: &WhatIf) -> Vec<String> {
             if what_if.saved_turns > 0 {
                 items.push(format!("saves at most {}", money(what_if.saved_usd)));
                 items.push(count(what_if.saved_turns, "turn"));
-                items.push(format!("{} tokens", grouped(what_if.saved_tokens)));
+                items.push(tokens(what_if.saved_tokens));
             }
         }
         None => items.push(format!("and come to its own end ({})", what_if.reason)),

@@ -1,14 +1,19 @@
 //! The run that is being read.
 
+use std::collections::BTreeSet;
+
 use softland_session::core::policy::Policy;
-use softland_session::core::{Class, Facts, Finished, NanoUsd, Reason, User};
+use softland_session::core::{Class, Facts, Finished, NanoUsd, Outcome, Reason, User};
 
 use super::judge::Verdict;
 use super::listed::{Listing, Seen};
-use super::money::{Clock, needed};
+use super::money::{Clock, is_simulated, needed};
+use super::trees::{Moment, Spend};
 use super::{may_be_trivial, word_of};
-use crate::report::{Beside, Listed, RunReport, StepLine, UsageSum, WhatIf, sum};
-use crate::step::Turn;
+use crate::report::{
+    Beside, Listed, RunEnded, RunReport, StepLine, UsageSum, WhatIf, sum, sum_tokens,
+};
+use crate::step::{Noted, Turn};
 
 /// Steps that are kept of a run for a person to look at.
 const STEPS: usize = 200;
@@ -22,6 +27,9 @@ const HOUR: u64 = 3_600_000;
 pub(crate) struct Current {
     pub(crate) seen: Seen,
     pub(crate) clock: Clock,
+    /// What softland saw at the time.
+    pub(crate) noted: Vec<Noted>,
+    ended: Option<RunEnded>,
     line: Option<u64>,
     spent: Vec<Spent>,
     cost: NanoUsd,
@@ -29,6 +37,7 @@ pub(crate) struct Current {
     usage: UsageSum,
     answered: bool,
     rows: bool,
+    simulated: Option<NanoUsd>,
     needed: Option<NanoUsd>,
     unknown_need: bool,
     steps: Option<Vec<StepLine>>,
@@ -40,8 +49,21 @@ pub(crate) struct Current {
 #[derive(Clone, Copy, Debug)]
 struct Spent {
     cost: Option<NanoUsd>,
-    tokens: u64,
+    tokens: Option<u64>,
     time: Option<u64>,
+    line: Option<u64>,
+    held: (NanoUsd, u64),
+}
+
+impl Spent {
+    fn moment(&self) -> Option<Moment> {
+        Some((self.time?, self.line.unwrap_or(0)))
+    }
+
+    fn told(&self) -> Option<Spend> {
+        let (cost, tokens) = (self.cost.unwrap_or_default(), self.tokens.unwrap_or(0));
+        Some(Spend { at: self.moment()?, cost, tokens, held: self.held })
+    }
 }
 
 impl Current {
@@ -49,6 +71,8 @@ impl Current {
         Self {
             seen,
             clock: Clock::default(),
+            noted: Vec::new(),
+            ended: None,
             line,
             spent: Vec::new(),
             cost: NanoUsd::ZERO,
@@ -56,6 +80,7 @@ impl Current {
             usage: UsageSum::default(),
             answered: false,
             rows: false,
+            simulated: None,
             needed: None,
             unknown_need: false,
             steps: steps.then(Vec::new),
@@ -66,6 +91,11 @@ impl Current {
     /// Turns so far.
     pub(crate) fn turns(&self) -> u64 {
         self.spent.len() as u64
+    }
+
+    /// When its first turn was.
+    pub(crate) fn began(&self) -> Option<Moment> {
+        self.spent.first().and_then(Spent::moment)
     }
 
     /// Tokens and money so far.
@@ -86,13 +116,19 @@ impl Current {
         self.tool_calls = self.tool_calls.max(calls);
     }
 
-    /// Its end was not the model's own.
-    pub(crate) const fn ended_early(&mut self) {
-        self.answered = false;
+    /// Its recorded end, which may not be the model's own.
+    pub(crate) fn ended(&mut self, outcome: &str, reason: &str) {
+        self.answered &= outcome == Outcome::Answered.word();
+        self.ended = Some(RunEnded { outcome: outcome.to_owned(), reason: reason.to_owned() });
     }
 
     /// Counts a turn.
-    pub(crate) fn spend(&mut self, turn: &Turn<'_>, cost: Option<NanoUsd>, class: Class) {
+    pub(crate) fn spend(
+        &mut self,
+        turn: &Turn<'_>,
+        (cost, held): (Option<NanoUsd>, (NanoUsd, u64)),
+        class: Class,
+    ) {
         let tokens = turn.usage.tokens;
         let usage = UsageSum {
             input: tokens.input,
@@ -107,9 +143,12 @@ impl Current {
         self.answered =
             turn.row.is_none() && (turn.submits || matches!(class, Class::Final | Class::Answer));
         self.rows |= turn.row.is_some();
-        let tokens = usage.recorded();
+        let tokens = turn.usage.recorded.then(|| usage.recorded());
         self.cost += cost.unwrap_or(NanoUsd::ZERO);
-        self.spent.push(Spent { cost, tokens, time: turn.time });
+        if let Some(cost) = cost.filter(|_| turn.model.is_some_and(is_simulated)) {
+            self.simulated = Some(self.simulated.unwrap_or_default() + cost);
+        }
+        self.spent.push(Spent { cost, tokens, time: turn.time, line: turn.line, held });
         let number = self.turns();
         let Some(steps) = self.steps.as_mut() else { return };
         if steps.len() < STEPS {
@@ -167,11 +206,16 @@ impl Current {
     }
 
     /// What is said of the run at its end; its names are for the caller to fill in.
-    pub(crate) fn report(mut self, verdict: Verdict, inferred: bool) -> RunReport {
+    pub(crate) fn report(mut self, verdict: Verdict, inferred: bool, limits: &Policy) -> RunReport {
+        let silenced = Reason::Empty.to_string();
+        let silenced = self.ended.as_ref().is_some_and(|ended| ended.reason == silenced);
+        self.seen.recorded(std::mem::take(&mut self.noted), silenced, limits);
         self.seen.finish();
         let signals: Vec<Listed> =
             self.seen.listings().iter().map(|listing| self.listed(listing)).collect();
-        let wasted = self.seen.listings().iter().flat_map(Listing::wasted).collect();
+        let wasted: BTreeSet<u64> = self.seen.listings().iter().flat_map(Listing::wasted).collect();
+        let unpriced = |turn: &&u64| self.at(**turn).is_some_and(|spent| spent.cost.is_none());
+        let wasted_unpriced = wasted.iter().filter(unpriced).count() as u64;
         let (wasted_usd, wasted_tokens) = self.of(&wasted);
         let what_if = self.what_if(verdict);
         let hours = self.hours(&wasted);
@@ -194,13 +238,18 @@ impl Current {
             tool_calls: self.tool_calls,
             usage: self.usage,
             cost_usd: sum(self.spent.iter().map(|spent| spent.cost)),
+            simulated_usd: self.simulated,
             wasted_usd,
             wasted_tokens,
             signals,
             what_if,
+            ended: self.ended,
             beside: Beside {
                 name: None,
+                caller: None,
+                spends: self.spent.iter().filter_map(Spent::told).collect(),
                 wasted_turns: wasted.len() as u64,
+                wasted_unpriced,
                 unpriced_turns: self.spent.iter().filter(|spent| spent.cost.is_none()).count()
                     as u64,
                 answered: self.answered,
@@ -225,18 +274,19 @@ impl Current {
             wasted_usd,
             wasted_tokens,
             evidence: listing.evidence(),
+            recorded: listing.recorded,
         }
     }
 
     /// Money and tokens of some turns.
-    fn of(&self, turns: &std::collections::BTreeSet<u64>) -> (Option<NanoUsd>, u64) {
-        let at = |turn: &u64| {
-            let index = usize::try_from(turn.checked_sub(1)?).ok()?;
-            self.spent.get(index)
-        };
-        let spent: Vec<&Spent> = turns.iter().filter_map(at).collect();
-        let tokens = spent.iter().fold(0_u64, |total, spent| total.saturating_add(spent.tokens));
+    fn of(&self, turns: &BTreeSet<u64>) -> (Option<NanoUsd>, Option<u64>) {
+        let spent: Vec<&Spent> = turns.iter().filter_map(|turn| self.at(*turn)).collect();
+        let tokens = sum_tokens(spent.iter().map(|spent| spent.tokens));
         (sum(spent.iter().map(|spent| spent.cost)), tokens)
+    }
+
+    fn at(&self, turn: u64) -> Option<&Spent> {
+        self.spent.get(usize::try_from(turn.checked_sub(1)?).ok()?)
     }
 
     fn what_if(&self, verdict: Verdict) -> Option<WhatIf> {
@@ -258,7 +308,7 @@ impl Current {
         })
     }
 
-    fn hours(&self, wasted: &std::collections::BTreeSet<u64>) -> Vec<(u64, NanoUsd, NanoUsd)> {
+    fn hours(&self, wasted: &BTreeSet<u64>) -> Vec<(u64, NanoUsd, NanoUsd)> {
         let mut hours: Vec<(u64, NanoUsd, NanoUsd)> = Vec::new();
         for (number, spent) in (1..).zip(&self.spent) {
             let (Some(time), Some(cost)) = (spent.time, spent.cost) else { continue };

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use softland_session::core::policy::{Landing, Mode, Policy, RunBoundary};
 use softland_session::core::{
-    AdditionKind, Facts, Finished, Phase, Reason, Role, ToolResult, Transcript, User, UserText,
+    AdditionKind, Call, Digest, Facts, Finished, Phase, Reason, Role, Stop, Text, ToolResult,
+    Transcript, User, UserText,
 };
 
 /// A policy, and the conversation that it is tried on.
@@ -17,6 +18,8 @@ pub(crate) struct Judge {
     /// Whether facts are needed; then a message waits for the turn that says what it came to.
     facts: bool,
     held: Option<Held>,
+    /// The call that stands for a turn of which nothing is told, until the run goes on.
+    untold: Option<String>,
     verdict: Verdict,
 }
 
@@ -67,6 +70,7 @@ impl Judge {
             facts: policy.counts_usage() || policy.time_limit.is_some(),
             transcript: Transcript::new(Role::Engine, policy, BTreeMap::new()),
             held: None,
+            untold: None,
             verdict: Verdict::default(),
         }
     }
@@ -78,6 +82,9 @@ impl Judge {
 
     /// Takes a user's message, before the turn of that number.
     pub(crate) fn user(&mut self, user: &User<'_>, next_turn: u64) {
+        if let Some(id) = self.untold.take().filter(|_| user.results.is_empty()) {
+            return self.user(&result_of(&id), next_turn);
+        }
         if self.facts {
             self.release(next_turn, None);
             self.held = Some(Held::of(user));
@@ -110,6 +117,24 @@ impl Judge {
     /// Takes the turn.
     pub(crate) fn turn(&mut self, finished: &Finished<'_>) {
         self.transcript.model(finished);
+    }
+
+    /// Takes a turn of which nothing is told. If its run goes on, it called something: limits are
+    /// looked at where results come in.
+    pub(crate) fn turn_untold(&mut self, turn: u64) {
+        let (id, input) = (turn.to_string(), format!("{{\"turn\":{turn}}}"));
+        let call = Call { id: &id, name: "untold", input: &input, server: false };
+        let finished = Finished {
+            text: Text::default(),
+            calls: vec![call],
+            cut_call: false,
+            hidden: false,
+            gives: false,
+            stop: Stop::Natural,
+            output_tokens: None,
+        };
+        self.transcript.model(&finished);
+        self.untold = Some(id);
     }
 
     /// The run would have been stopped after this turn, for what no history shows.
@@ -153,4 +178,18 @@ impl Judge {
             self.verdict.warned.get_or_insert_with(|| (next_turn, because.reason.clone()));
         }
     }
+}
+
+/// What came of an untold call: something new.
+fn result_of(id: &str) -> User<'_> {
+    let result = ToolResult {
+        id,
+        digest: Digest::of(id.as_bytes()),
+        chars: 0,
+        failed: false,
+        unfinished: false,
+        cleared: false,
+        lined: false,
+    };
+    User { results: vec![result], ..User::default() }
 }

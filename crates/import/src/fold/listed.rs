@@ -1,6 +1,8 @@
 //! Signals that are listed: each once, with all its members, as soon as its limit is reached. And
 //! which of them are waste.
 
+mod recorded;
+
 use std::collections::BTreeSet;
 
 use softland_session::core::policy::Policy;
@@ -38,6 +40,8 @@ pub(crate) struct Listing {
     pub(crate) members: BTreeSet<u64>,
     /// How many of the members, the first ones, did something new.
     fresh: usize,
+    /// Softland recorded it at the time.
+    pub(crate) recorded: bool,
     call: Option<String>,
     result: Option<Digest>,
     text: Option<String>,
@@ -265,6 +269,7 @@ impl Seen {
                 identity,
                 members: evidence.turns.into_iter().collect(),
                 fresh,
+                recorded: false,
                 call: evidence.call,
                 result: evidence.result,
                 text: evidence.text,

@@ -2,6 +2,7 @@
 //! then the table.
 
 use softland_session::core::models::{self, Model, Price};
+use softland_session::core::policy::Policy;
 use softland_session::core::{Facts, Millis, NanoUsd, User};
 use softland_session::wire::Tokens;
 
@@ -69,6 +70,11 @@ impl Prices {
         }
         self.found
     }
+}
+
+/// Whether nobody is billed for what a model of that name says.
+pub(crate) fn is_simulated(model: &str) -> bool {
+    model == "sim" || model.starts_with("sim/")
 }
 
 /// The model that a simulated one poses as (`docs/scenarios.md`).
@@ -166,6 +172,19 @@ pub(crate) fn with_price(
         output_pico: price.output,
         ..facts
     }
+}
+
+/// What a run holds back for its answer behind a turn, while others spend of the same limit: the
+/// context then, uncached, and the reserve (`run/facts.rs` of the agent).
+pub(crate) fn held(facts: &Facts, turn: &Turn<'_>, policy: &Policy) -> (NanoUsd, u64) {
+    let tokens = turn.usage.tokens;
+    let input = tokens.input_total().saturating_add(tokens.output);
+    let eighth = policy.tokens_limit.map_or(u64::MAX, |limit| limit / 8);
+    let asked = facts.next_input.max(1);
+    let input_cost = u128::from(facts.reserve_input_cost.0) * u128::from(input) / u128::from(asked);
+    let output = NanoUsd::of_tokens(policy.reserve_tokens, facts.output_pico);
+    let input_cost = NanoUsd(u64::try_from(input_cost).unwrap_or(u64::MAX));
+    (input_cost + output, input.saturating_add(policy.reserve_tokens.min(eighth)))
 }
 
 /// The least limit of money under which a request is sent without a landing note: what was spent,

@@ -75,6 +75,7 @@ impl Run {
             session: Some(&session),
             run: Some(name),
             agent: agent.as_deref(),
+            caller: caller.as_deref(),
             line: Some(line),
             ..Begin::default()
         };

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, Row};
 
-use super::{Event, Run};
+use super::{Callers, Event, Run};
 use crate::fields::Fields;
 use crate::input::GIVEN_UP;
 use crate::out::Out;
@@ -35,6 +35,7 @@ pub(crate) fn read(connection: &Connection, out: &mut Out<'_>, on: On<'_>) -> ru
     let mut statement = connection.prepare(EVENTS)?;
     let mut rows = statement.query([])?;
     let mut open: Option<(String, Run)> = None;
+    let mut callers = Callers::new();
     while let Some(row) = rows.next()? {
         if !on() {
             out.unreadable(None, GIVEN_UP);
@@ -45,7 +46,7 @@ pub(crate) fn read(connection: &Connection, out: &mut Out<'_>, on: On<'_>) -> ru
             if let Some((_, mut run)) = open.take() {
                 run.end(out);
             }
-            open = Some((name.clone(), begin(row, &name, out)?));
+            open = Some((name.clone(), begin(row, &name, &callers, out)?));
         }
         let Some((_, run)) = &mut open else { continue };
         let event: String = row.get(6)?;
@@ -57,6 +58,7 @@ pub(crate) fn read(connection: &Connection, out: &mut Out<'_>, on: On<'_>) -> ru
         let turn = u64::try_from(row.get::<_, i64>(5)?).unwrap_or(0);
         match Fields::of(&text) {
             Ok(fields) if event != "run_start" => {
+                run.calls_others(&mut callers, &name, &event, &fields);
                 run.event(out, &name, &Event { event: &event, turn, at, line: None }, &fields);
             }
             Ok(_) => {}
@@ -69,8 +71,8 @@ pub(crate) fn read(connection: &Connection, out: &mut Out<'_>, on: On<'_>) -> ru
     Ok(())
 }
 
-fn begin(row: &Row<'_>, name: &str, out: &mut Out<'_>) -> rusqlite::Result<Run> {
-    let mut run = Run { model: row.get(3)?, ..Run::default() };
+fn begin(row: &Row<'_>, name: &str, callers: &Callers, out: &mut Out<'_>) -> rusqlite::Result<Run> {
+    let mut run = Run { model: row.get(3)?, ..Run::called(callers, name) };
     let (session, agent): (Option<String>, Option<String>) = (row.get(1)?, row.get(2)?);
     run.talk(out, name, session.as_deref(), agent.as_deref(), None);
     Ok(run)

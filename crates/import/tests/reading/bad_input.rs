@@ -145,6 +145,7 @@ fn a_ledger_is_read_without_a_trace_beside_it() {
         "0 user machine",
         "0 turn chars=0 tokens=10/2/3/4 $0.25",
         "0 turn chars=0 tokens=1/1/0/0",
+        "0 ended answered/",
         "0 end",
     ];
     let steps = |read: softland_import::Read<super::common::Told>| {

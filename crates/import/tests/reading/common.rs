@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use softland_import::{Begin, Options, Read, Sink, Talk, Turn, UserStep, read};
+use softland_import::{Begin, Noted, Options, Read, Sink, Talk, Turn, UserStep, read};
 
 /// The steps of a file, a line each.
 #[derive(Debug, Default)]
@@ -52,8 +52,13 @@ impl Sink for Told {
         self.0.push(line);
     }
 
-    fn ended_early(&mut self, talk: Talk) {
-        self.0.push(format!("{} ended early", talk.0));
+    fn noted(&mut self, talk: Talk, noted: Noted) {
+        let Noted { signal, evidence } = noted;
+        self.0.push(format!("{} noted {} {:?}", talk.0, signal.word(), evidence.turns));
+    }
+
+    fn outcome(&mut self, talk: Talk, outcome: &str, reason: &str) {
+        self.0.push(format!("{} ended {outcome}/{reason}", talk.0));
     }
 
     fn end(&mut self, talk: Talk) {

@@ -324,6 +324,7 @@ fn event_lines_of_several_runs_are_told_apart_and_a_log_without_contents_is_no_s
         "0 user machine",
         "0 turn chars=0 tokens=11/2/0/0 $0.50",
         "0 turn chars=0 tokens=7/1/0/0",
+        "0 ended answered/",
         "0 end",
     ];
     assert_eq!(of("0"), first);
@@ -332,7 +333,7 @@ fn event_lines_of_several_runs_are_told_apart_and_a_log_without_contents_is_no_s
         "1 user machine",
         r#"1 turn c:shell{"command":"ls"} chars=0"#,
         "1 user c:failed",
-        "1 ended early",
+        "1 ended landed/",
         "1 end",
     ];
     assert_eq!(of("1"), second);

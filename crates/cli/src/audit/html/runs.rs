@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use softland_import::report::{Report, RunReport, StepLine};
 
-use super::super::worst::{money, money_of, place, signal, what_if, worst};
+use super::super::worst::{money, money_of, place, signal, then, what_if, worst};
 use super::{SHOWN, push, safe};
 use crate::render::{count, grouped};
 
@@ -78,7 +78,7 @@ fn one(run: &RunReport, of: Runs) -> String {
         &mut text,
         format_args!(
             "<b>{}</b> wasted of {} · {} · {} · {kinds} · <bdi>{}</bdi></summary>\n",
-            money(run.wasted_usd),
+            money_of(run.wasted_usd, run.beside.wasted_unpriced),
             money_of(run.cost_usd, run.beside.unpriced_turns),
             count(run.turns, "turn"),
             count(run.tool_calls, "call"),
@@ -95,7 +95,13 @@ fn one(run: &RunReport, of: Runs) -> String {
     if run.inferred {
         text += " · made out, not recorded as one run";
     }
+    if run.simulated_usd.is_some() {
+        text += " · simulated money";
+    }
     text += "</p>\n";
+    if let Some(ended) = then(run) {
+        push(&mut text, format_args!("<p>{}</p>\n", safe(&ended)));
+    }
     if let Some(judged) = &run.what_if {
         push(&mut text, format_args!("<p>{}</p>\n", safe(&what_if(judged).join(" · "))));
     }
@@ -143,7 +149,7 @@ fn steps(steps: &[StepLine], left_out: u64) -> String {
                 "<tr{class}><td>{}</td><td>{}{mark}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
                 step.turn,
                 step.what,
-                grouped(step.tokens),
+                step.tokens.map_or_else(|| "?".to_owned(), grouped),
                 money(step.cost_usd),
                 calls.join("<br>")
             ),

@@ -1,0 +1,85 @@
+//! What softland itself recorded of a run when it saw it. A ledger keeps no single calls, so that the
+//! fold cannot see a loop in it again; what was seen live is listed in its place.
+
+use std::collections::BTreeSet;
+
+use softland_session::core::policy::Policy;
+use softland_session::core::{Digest, Evidence, SignalKind};
+
+use super::{Listing, Seen};
+use crate::step::Noted;
+
+impl Seen {
+    /// Lists what was recorded and is not listed yet; `silenced`: the run ended by its silence.
+    pub(crate) fn recorded(&mut self, noted: Vec<Noted>, silenced: bool, limits: &Policy) {
+        let (silent, loud): (Vec<Noted>, Vec<Noted>) =
+            noted.into_iter().partition(|one| is_silence(one.signal));
+        for Noted { signal, evidence } in loud {
+            let fresh = match signal {
+                SignalKind::Repeat | SignalKind::Errors => 1,
+                SignalKind::Cycle => {
+                    let times = usize::try_from(limits.cycle_limit.max(1)).unwrap_or(usize::MAX);
+                    evidence.turns.len() / times
+                }
+                _ => 0,
+            };
+            self.take(signal, evidence, fresh);
+        }
+        for group in in_a_row(silent) {
+            if group.len() as u64 >= limits.empty_limit.max(1) || silenced {
+                for Noted { signal, evidence } in group {
+                    self.take(signal, evidence, 0);
+                }
+            }
+        }
+    }
+
+    /// Adds it to the recorded one that it goes on with, unless the fold has seen it, too.
+    fn take(&mut self, kind: SignalKind, evidence: Evidence, fresh: usize) {
+        let members: BTreeSet<u64> = evidence.turns.into_iter().collect();
+        let same = |listing: &Listing| {
+            let meets = members.iter().any(|turn| {
+                let near = if is_silence(kind) { turn.saturating_sub(1) } else { *turn };
+                listing.members.range(near..=*turn).next().is_some()
+            });
+            listing.kind == kind && meets
+        };
+        if members.is_empty() || self.listings.iter().any(|old| !old.recorded && same(old)) {
+            return;
+        }
+        let whose = |old: &Listing| old.call == evidence.call && old.result == evidence.result;
+        match self.listings.iter_mut().rev().find(|old| whose(old) && same(old)) {
+            Some(old) => old.members.extend(members),
+            None => self.listings.push(Listing {
+                kind,
+                identity: Digest::EMPTY,
+                members,
+                fresh,
+                recorded: true,
+                call: evidence.call,
+                result: evidence.result,
+                text: evidence.text,
+            }),
+        }
+    }
+}
+
+fn is_silence(kind: SignalKind) -> bool {
+    matches!(kind, SignalKind::Empty | SignalKind::Trivial)
+}
+
+/// Silences, in groups of one turn or of turns in a row: each is recorded alone, and means something
+/// only together with its neighbours.
+fn in_a_row(silent: Vec<Noted>) -> Vec<Vec<Noted>> {
+    let mut groups: Vec<Vec<Noted>> = Vec::new();
+    let turn_of = |one: &Noted| one.evidence.turns.last().copied().unwrap_or(0);
+    for one in silent {
+        let turn = turn_of(&one);
+        let next = |last: &Noted| turn.saturating_sub(turn_of(last)) <= 1;
+        match groups.last_mut() {
+            Some(group) if group.last().is_some_and(next) => group.push(one),
+            _ => groups.push(vec![one]),
+        }
+    }
+    groups
+}
