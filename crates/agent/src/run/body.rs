@@ -19,6 +19,8 @@ use crate::tool::{ToolDef, ToolFormat};
 
 /// What stands in the place of an answer that a run did not come to.
 const INTERRUPTED: &str = "[interrupted before an answer]";
+/// What stands before a person's words at the end of a result.
+const MEANWHILE: &str = "The user said while this ran:";
 /// Output tokens of a request where nothing else is said.
 const MAX_TOKENS: u64 = 16_000;
 /// The same for a model whose maximum is not known: more is refused by some (`deepseek-chat` takes
@@ -46,7 +48,7 @@ pub struct Conversation {
 pub struct Inbox(Arc<Mutex<Vec<String>>>);
 
 impl Inbox {
-    /// Says something to the run: it is delivered with the results of the round under way, after
+    /// Says something to the run: it is delivered with the results of the round under way, behind
     /// them, and only steers; what is still here when the run ends opens the next one.
     pub fn say(&self, text: impl Into<String>) {
         self.lock().push(text.into());
@@ -155,9 +157,23 @@ impl Conversation {
         said
     }
 
-    /// The messages that answer a round, in order, and then give what was said meanwhile.
-    pub(super) fn answers(&self, results: &[Answered], said: &[String]) -> Vec<Vec<u8>> {
-        self.form().results(results, said).iter().map(bytes).collect()
+    /// The messages that answer a round, in order, and then give what was said meanwhile: as a
+    /// message of its own, or at the end of the last result.
+    pub(super) fn answers(
+        &self,
+        results: &[Answered],
+        said: &[String],
+        in_result: bool,
+    ) -> Vec<Vec<u8>> {
+        let messages = match results.split_last() {
+            Some((last, before)) if in_result && !said.is_empty() => {
+                let text = format!("{}\n\n{MEANWHILE}\n{}", last.text, said.join("\n\n"));
+                let last = Answered { text, ..last.clone() };
+                self.form().results(&[before, &[last]].concat(), &[])
+            }
+            _ => self.form().results(results, said),
+        };
+        messages.iter().map(bytes).collect()
     }
 
     /// Takes the answers to a round.
@@ -274,6 +290,14 @@ impl UnderWay<'_> {
     /// The tool that calls agents, where any may be called.
     pub(super) fn offered(&self) -> Option<ToolDef> {
         self.agent.offered()
+    }
+
+    /// Whether what is said meanwhile stands in the last result: text behind tool results is what
+    /// makes Claude end its turn without a word, wherever it is served.
+    pub(super) fn hears_in_result(&self) -> bool {
+        let Agent { options, .. } = self.agent;
+        let claude = || self.agent.named_model().1.contains("claude");
+        options.tool_format == ToolFormat::Native && (options.api == Api::Anthropic || claude())
     }
 
     fn tool_definitions(&self) -> Vec<ToolDef> {

@@ -238,12 +238,18 @@ impl UnderWay<'_> {
 
     /// Takes the answers to a round, and what was said meanwhile, once they are written.
     pub(super) fn answer_round(&mut self, results: &[Answered]) -> Result<Answers, JournalError> {
+        self.answer_with(results, true)
+    }
+
+    /// The same; only where the model `hears` again is it told what was said.
+    fn answer_with(&mut self, results: &[Answered], hears: bool) -> Result<Answers, JournalError> {
         if let Some(error) = self.journal.failure() {
             return Err(error);
         }
-        let now = || (self.conversation.heard(), self.cancel.is_cancelled());
+        let said = || if hears { self.conversation.heard() } else { Vec::new() };
+        let now = || (said(), self.cancel.is_cancelled());
         let (said, cancelled) = self.journal.said(self.turn).unwrap_or_else(now);
-        let messages = self.conversation.answers(results, &said);
+        let messages = self.conversation.answers(results, &said, self.hears_in_result());
         self.journal.round(self.turn, said, &messages, cancelled)?;
         self.conversation.answered(messages);
         // Children have spent, too.
@@ -257,7 +263,8 @@ impl UnderWay<'_> {
         calls: &[Pending],
         answer: &str,
     ) -> Result<(), JournalError> {
-        self.answer_round(&Conversation::closing(calls))?;
+        // Nothing is asked any more: what was said opens the next run.
+        self.answer_with(&Conversation::closing(calls), false)?;
         self.conversation.close(answer);
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use softland_agent::core::Millis;
-use softland_agent::core::policy::{Batch, Policy};
+use softland_agent::core::policy::{Batch, Landing, Policy};
 use softland_agent::{
     Conversation, Event, EventKind, Inbox, Tool, ToolContext, ToolDef, ToolOutput,
 };
@@ -275,8 +275,59 @@ async fn b26_arguments_that_are_no_json_are_an_error_and_the_tool_is_not_run() {
 
 #[tokio::test]
 async fn b27_what_is_said_in_mid_round_comes_after_the_results() {
-    let turns = vec![batch(0..2), Turn::say("As you say: July."), Turn::say("As you say: July.")];
-    let (mut agent, transport, _) = Case::new(Policy::default(), turns).agent();
+    let turns = vec![batch(0..2), Turn::say("As you say: July.")];
+    let (report, transport) = said_in_the_first_round(Policy::default(), turns).await;
+    let second = &transport.requests()[1]["messages"];
+    all_answered(second.as_array().unwrap());
+    let results = results_of(&transport.requests()[1]["messages"][2]);
+    assert_eq!((results.len(), results[0].as_str()), (2, "found"));
+    // Not as a text of its own, which would end the turn without a word.
+    assert_eq!(second[2]["content"].as_array().unwrap().len(), 2);
+    assert_eq!(results[1], "found\n\nThe user said while this ran:\nOnly July, please.");
+    assert_eq!(transport.requests().len(), 2, "no nudge is needed");
+    assert_eq!(report.answer.as_deref(), Some("As you say: July."));
+}
+
+#[tokio::test]
+async fn b27_what_is_said_in_the_last_round_is_heard_by_the_landing() {
+    let policy = Policy { tool_calls_limit: Some(2), ..Policy::default() };
+    let turns = vec![batch(0..2), Turn::say("As you say: July.")];
+    let (report, transport) = said_in_the_first_round(policy, turns).await;
+    let ended = (report.ended.outcome.word(), report.ended.reason.to_string());
+    assert_eq!(ended, ("landed", "tool_calls".into()));
+    assert_eq!(report.answered_by, Some(softland_agent::AnsweredBy::Model));
+    assert_eq!(report.answer.as_deref(), Some("As you say: July."));
+    let results = results_of(&transport.requests()[1]["messages"][2]);
+    assert!(results[1].contains("Only July, please.\n"), "{results:?}");
+    assert_eq!(transport.requests().len(), 2, "one request lands it");
+}
+
+#[tokio::test]
+async fn what_is_said_beside_the_answer_is_not_lost() {
+    let policy = Policy { landing: Landing::Respond, ..Policy::default() };
+    let answer = || Turn::call("respond", r#"{"answer":"Twelve."}"#);
+    let (agent, transport, _) = Case::new(policy, vec![answer(), answer()]).agent();
+    let mut conversation = Conversation::new();
+    let (inbox, cancel) = (conversation.inbox(), CancellationToken::new());
+    let mut hear = |event: &Event| {
+        if matches!(event.kind, EventKind::ToolStart { .. }) {
+            inbox.say("Only July, please.");
+        }
+    };
+    agent.ask(&mut conversation, "What is it?", &mut hear, &cancel).await.unwrap();
+    assert!(!conversation.inbox().is_empty(), "it opens the next run");
+    ask(&agent, &mut conversation, "").await;
+    let last = transport.requests().pop().unwrap();
+    let question = last["messages"].as_array().unwrap().last().unwrap().clone();
+    assert!(question.to_string().contains("Only July, please."), "{question}");
+}
+
+/// A run in whose first round somebody speaks.
+async fn said_in_the_first_round(
+    policy: Policy,
+    turns: Vec<Turn>,
+) -> (softland_agent::Report, Arc<crate::common::SimTransport>) {
+    let (mut agent, transport, _) = Case::new(policy, turns).agent();
     let mut conversation = Conversation::new();
     let inbox: Inbox = conversation.inbox();
     agent.tools = softland_agent::ToolSet::new();
@@ -289,20 +340,10 @@ async fn b27_what_is_said_in_mid_round_comes_after_the_results() {
     let tool = crate::common::Counting { name: "grep", calls: Arc::default(), answer };
     agent.tools.add(Arc::new(tool)).unwrap();
     let (report, _) = ask(&agent, &mut conversation, "What is it?").await;
-    let second = &transport.requests()[1]["messages"];
-    all_answered(second.as_array().unwrap());
-    let kinds: Vec<_> = second[2]["content"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|b| b["type"].as_str().unwrap())
-        .collect();
-    assert_eq!(kinds, ["tool_result", "tool_result", "text"]);
-    assert_eq!(second[2]["content"][2]["text"], "Only July, please.");
     let whole = transport.requests().pop().unwrap().to_string();
     assert_eq!(whole.matches("Only July, please.").count(), 1);
-    assert_eq!(report.answer.as_deref(), Some("As you say: July."));
     assert_eq!(transport.sim.refused(), 0);
+    (report, transport)
 }
 
 #[tokio::test(start_paused = true)]

@@ -227,7 +227,11 @@ async fn what_was_said_meanwhile_is_said_again() {
     agent.keep(&run, &mut conversation, "Go.", &mut hear, &cancel).await.unwrap();
     drop(run);
     let had: Vec<Vec<u8>> = conversation.messages().map(<[u8]>::to_vec).collect();
-    let told = |message: &&Vec<u8>| String::from_utf8_lossy(message).contains("Mind the gap.");
+    // The answer tells of all results.
+    let told = |message: &&Vec<u8>| {
+        let message: serde_json::Value = serde_json::from_slice(message).unwrap();
+        message["role"] == "user" && message.to_string().contains("Mind the gap.")
+    };
     assert_eq!(had.iter().filter(told).count(), 1);
     let again = errand::run(&agent, &journal(folder).root(&new_id())).await;
     assert_eq!(again.report.failure, None);
