@@ -236,6 +236,17 @@ async function killed_kernel(one, two) {
   await wish(one, { do: "run_cell", id: made });
   await one.waitForFunction(([id, pid]) => { const found = /pid (\d+)/.exec(document.querySelector(`.cell[data-id="${id}"] .outs`).textContent); return found && found[1] !== pid; }, [made, pid], { timeout: TIME });
   ok("a kernel that is killed is said to be dead, and another one is started on request");
+  const now = Number(/pid (\d+)/.exec(await cell(one, made).locator(".outs").textContent())[1]);
+  process.kill(now, "SIGSTOP");
+  for (const page of [one, two]) {
+    await page.waitForSelector("#kernel.silent", { timeout: TIME });
+    assert.match(await page.textContent("#kernel"), /does not answer/);
+    assert.ok(await page.locator("#interrupt").isEnabled());
+  }
+  await one.getByRole("button", { name: "Restart kernel" }).click();
+  await one.getByRole("button", { name: "Restart it" }).click();
+  for (const page of [one, two]) await page.waitForSelector("#kernel.idle", { timeout: TIME });
+  ok("a kernel that hangs is said not to answer, and is restarted on request");
   const slow = (await wish(one, { do: "create_cell", index: null, type: "code", source: "import time\ntime.sleep(3600)" })).cell.id;
   wish(one, { do: "run_cell", id: slow }).catch(() => {});
   await one.waitForSelector("#kernel.busy", { timeout: TIME });
@@ -278,11 +289,33 @@ async function stopped(browser, notebook) {
     }
     await page.getByRole("button", { name: "Stop" }).click();
     await page.waitForFunction((n) => document.querySelectorAll(".end.cancelled").length === n, n, { timeout: TIME });
+    assert.match(await page.locator(".end.cancelled h3").last().textContent(), /by a person/);
     const open = await page.$$eval(".run:last-child .how", (nodes) => nodes.map((node) => node.textContent).filter((text) => /^(calling|called|running)/.test(text)));
     assert.deepEqual(open, [], "no call is left open");
   }
   ok("a run is stopped, what is said meanwhile joins it, and a later question works");
   await page.close();
+}
+
+// What was said is forgotten on request; a file that is taken away is written anew on request.
+async function anew(browser, notebook) {
+  const one = await open(browser, notebook.url), two = await open(browser, notebook.url);
+  for (const page of [one, two]) assert.ok((await page.locator(".run").count()) > 0);
+  await one.getByRole("button", { name: "New conversation" }).click();
+  await one.getByRole("button", { name: "Begin anew" }).click();
+  for (const page of [one, two]) await page.waitForFunction(() => !document.querySelector(".run") && !document.getElementById("chat-empty").hidden, null, { timeout: TIME });
+  ok("a new conversation begins in every tab");
+  const text = fs.readFileSync(notebook.file, "utf8");
+  fs.unlinkSync(notebook.file);
+  for (const page of [one, two]) await page.waitForSelector("#file-trouble:not([hidden])", { timeout: TIME });
+  assert.equal(fs.existsSync(notebook.file), false);
+  await one.getByRole("button", { name: "Write the file anew" }).click();
+  await one.getByRole("button", { name: "Write it", exact: true }).click();
+  for (const page of [one, two]) await page.waitForSelector("#file-trouble", { state: "hidden", timeout: TIME });
+  assert.equal(fs.readFileSync(notebook.file, "utf8"), text);
+  ok("a file that was removed is told in every tab, and written anew on request");
+  await one.close();
+  await two.close();
 }
 
 // Many edits, and softland is killed among them: what was acknowledged is there.
@@ -366,6 +399,7 @@ async function main() {
     await notebook.start(["--model", "sim/notebook:always"]);
     ours.push(notebook.origin);
     await stopped(browser, notebook);
+    await anew(browser, notebook);
     await killed(browser, notebook);
     const blocked = errors.filter((error) => /127\.0\.0\.1:9\/x\.png.*blocked/.test(error));
     assert.ok(blocked.length > 0, "the image of another host is not fetched");

@@ -59,23 +59,27 @@ async fn serve(
     let journals = state::folder(&|name| std::env::var(name).ok());
     let state = journals.as_deref().and_then(std::path::Path::parent);
     let folder = state.map_or_else(std::env::temp_dir, std::path::Path::to_owned);
+    // Before the notebook is opened: where nothing can be served, no file is made.
+    let listening = Server::listen(args.listen).await;
+    let listening = listening.map_err(|why| Failure::usage(format!("--listen: {why}")))?;
     let mut options = RoomOptions::new(folder, Some(programs));
     options.kernel.clone_from(&args.kernel);
     let room = Room::open(&args.file, options).await;
     let room = room.map_err(|error| Failure::usage(error.to_string()))?;
     let lists = state.map(|state| state.join("notebooks"));
-    let (chat, warnings) = chat(settings, &room, ChatOptions { journals, lists }).await;
+    let kept = ChatOptions { journals, lists, made: room.was_made() };
+    let (chat, warnings) = chat(settings, &room, kept).await;
     for warning in &warnings {
         writer.warning(warning);
     }
     let mut options = ServerOptions::default();
     options.hosts = hosts.to_vec();
-    let server = Server::bind(Arc::clone(&room), chat, args.listen, options);
-    let server = match server.await {
+    let server = Server::new(Arc::clone(&room), chat, listening, options);
+    let server = match server {
         Ok(server) => server,
         Err(why) => {
             room.close().await;
-            return Err(Failure::usage(format!("--listen: {why}")));
+            return Err(Failure::usage(why));
         }
     };
     writer.note(&format!("listening on http://{}", server.local_addr()));

@@ -35,3 +35,23 @@ fn it_serves_a_page_until_it_is_told_to_stop() {
     assert_eq!(notebook["nbformat"], 4);
     said_by(command().arg("0.0.0.0:0")).status(2).says("is not on the loopback");
 }
+
+#[test]
+fn a_start_that_is_refused_leaves_nothing_behind() {
+    let folder = tempdir().unwrap();
+    let refused = |file: &str, more: &[&str]| {
+        let mut command = softland();
+        command.current_dir(folder.path()).env("XDG_STATE_HOME", folder.path().join("state"));
+        command.args(["notebook", file, "--model", "sim/notebook"]).args(more);
+        let said = said_by(&mut command).status(2);
+        assert!(!folder.path().join(file).exists(), "{file} {more:?}");
+        said
+    };
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    refused("new.ipynb", &["--listen", &taken]).says("cannot listen on");
+    refused("new.ipynb", &["--listen", "0.0.0.0:0"]).says("is not on the loopback");
+    let free = ["--listen", "127.0.0.1:0"];
+    refused("new.ipynb", &["--kernel", "nowhere", free[0], free[1]]).says("there are: ");
+    refused("a.txt", &free).says("FILE.ipynb");
+}

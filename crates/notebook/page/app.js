@@ -7,7 +7,7 @@ import { clean, confirmed, el } from "/text.js";
 import { keepToken, takeToken } from "/token.js";
 
 const $ = (id) => document.getElementById(id);
-const WORDS = { none: "not started", starting: "starting", idle: "idle", busy: "busy", dead: "dead", stopped: "stopped" };
+const WORDS = { none: "not started", starting: "starting", idle: "idle", busy: "busy", dead: "dead", stopped: "stopped", silent: "does not answer" };
 let link = null, token = takeToken("/");
 
 function say(text) { $("said").textContent = text; }
@@ -44,6 +44,7 @@ function doing(text) { $("doing").textContent = text; }
 
 function busy(is) {
   $("stop").hidden = !is;
+  $("anew").disabled = is;
   $("send").textContent = is ? "Add to this run" : "Ask";
   $("chat-mark").textContent = is ? "· at work" : "";
   $("doing").classList.toggle("busy", is);
@@ -58,9 +59,16 @@ function kernel(state) {
   node.textContent = (state.name ? clean(state.name) + ": " : "") + (WORDS[state.state] || state.state);
   $("restart").disabled = state.state === "starting";
   $("restart").textContent = state.state === "none" ? "Start kernel" : "Restart kernel";
-  $("interrupt").disabled = state.state !== "busy";
+  $("interrupt").disabled = !["busy", "silent"].includes(state.state);
+  if (state.state === "silent" && had !== "silent") say("The kernel does not answer. Interrupt it, or restart it.");
+  node.title = state.state === "silent" && state.why ? clean(state.why) : "";
   if (state.state === "dead" && had !== "dead") trouble("The kernel is dead" + (state.why ? ": " + state.why : "") + ". What it held is gone; Restart kernel starts another.");
   else if (state.state === "idle" && had === "dead") { $("trouble").hidden = true; say("The kernel runs again"); }
+}
+
+function file(why) {
+  $("file-trouble").hidden = !why;
+  $("file-why").textContent = why ? clean(why) : "";
 }
 
 function begin(state, events, asked) {
@@ -73,13 +81,15 @@ function begin(state, events, asked) {
   $("trouble").hidden = true;
   $("token-form").hidden = true;
   kernel(state.kernel);
+  file(state.trouble);
   cells.begin(state.cells);
   chat.begin(events, asked);
 }
 
 function change(one) {
   if (one.change === "kernel") kernel(one);
-  else if (one.change === "reloaded") { cells.begin(one.state.cells); kernel(one.state.kernel); say("The file was changed by another program and is shown anew"); }
+  else if (one.change === "file") file(one.trouble);
+  else if (one.change === "reloaded") { cells.begin(one.state.cells); kernel(one.state.kernel); file(one.state.trouble); say("The file was changed by another program and is shown anew"); }
   else cells.change(one);
 }
 
@@ -135,9 +145,17 @@ $("add-code").addEventListener("click", () => add("code"));
 $("add-markdown").addEventListener("click", () => add("markdown"));
 $("interrupt").addEventListener("click", () => wish({ do: "interrupt" }).catch((error) => trouble(error.message)));
 $("restart").addEventListener("click", async () => {
-  const runs = ["busy", "idle"].includes($("kernel").dataset.state);
+  const runs = ["busy", "idle", "silent"].includes($("kernel").dataset.state);
   if (runs && !(await sure("Restart the kernel?", "What it holds, such as variables, is gone then. Cells and their outputs stay.", "Restart it"))) return;
   wish({ do: "restart_kernel" }).catch((error) => trouble("The kernel was not started: " + error.message));
+});
+$("write-anew").addEventListener("click", async () => {
+  if (!(await sure("Write the file anew?", "What stands in its place is replaced by the notebook as it is shown here.", "Write it"))) return;
+  wish({ do: "write_anew" }).catch((error) => trouble("The file was not written: " + error.message));
+});
+$("anew").addEventListener("click", async () => {
+  if (!(await sure("Begin a new conversation?", "The assistant forgets what was said; the notebook stays. Its runs are kept: softland show tells them.", "Begin anew"))) return;
+  wish({ do: "new_conversation" }).catch((error) => trouble("No new conversation: " + error.message));
 });
 $("stop").addEventListener("click", () => { doing("stopping"); wish({ do: "stop" }).catch((error) => trouble(error.message)); });
 $("ask").addEventListener("submit", (event) => { event.preventDefault(); ask(); });

@@ -6,9 +6,13 @@ import { markdown } from "/markdown.js";
 import { Words, clean, clock as time, count, el, priced as money } from "/text.js";
 
 const FRAME_MS = 8;
+// Who or what ended a run that was broken off; without a word, a person did.
+const STOPPED = { user: "by a person", left: "no page was open any more", closed: "softland was stopped", killed: "softland was killed" };
 const LIMITS = { tool_calls_limit: ["tool call", "tool calls"], turns_limit: ["turn", "turns"], tokens_limit: ["token", "tokens"],
   result_chars_limit: ["character of results", "characters of results"], cost_limit_usd: ["dollar", "dollars"],
   session_cost_limit_usd: ["dollar", "dollars"], time_limit: ["", ""] };
+
+function cost(event) { return (event.estimated ? "about " : "") + money(event.cost_usd) + (event.estimated ? " (estimated)" : ""); }
 
 export class ChatView {
   constructor(log, { say, doing, busy }) {
@@ -21,6 +25,14 @@ export class ChatView {
     this.queue = []; this.runs = new Map(); this.dirty = new Set(); this.frame = 0;
     this.log.replaceChildren(this.intro);
     this.intro.hidden = false;
+  }
+
+  // What was said belongs to another conversation; what waits to be shown stays.
+  forget() {
+    this.runs.clear(); this.dirty.clear();
+    this.log.replaceChildren(this.intro);
+    this.intro.hidden = false;
+    if (!this.quiet) this.say("A new conversation has begun");
   }
 
   begin(events, asked) {
@@ -92,6 +104,7 @@ export class ChatView {
   more(block, text) { block.words.add(text); this.dirty.add(block.words); }
 
   one(event) {
+    if (event.event === "new_conversation") { this.forget(); return; }
     const run = this.run(event.run || "");
     if (event.turn) run.turn = event.turn;
     switch (event.event) {
@@ -184,18 +197,19 @@ export class ChatView {
 
   usage(run, event) {
     const all = event.input + event.cache_read + event.cache_write;
-    this.put(run, el("p", { className: "block cost", textContent: [count(all, "token") + " in", count(event.output, "token") + " out", money(event.cost_usd)].join(" · ") }), "usage");
+    this.put(run, el("p", { className: "block cost", textContent: [count(all, "token") + " in", count(event.output, "token") + " out", cost(event)].join(" · ") }), "usage");
   }
 
   ended(run, event) {
+    const why = STOPPED[event.stopped_by] || clean(String(event.reason).replaceAll("_", " "));
     const limit = event.limit ? LIMITS[event.limit] : null;
     const node = el("section", { className: "end " + event.outcome },
-      el("h3", {}, el("span", { className: "state " + event.outcome, textContent: event.outcome }), " · " + clean(String(event.reason).replaceAll("_", " "))));
+      el("h3", {}, el("span", { className: "state " + event.outcome, textContent: event.outcome }), " · " + why));
     if (event.limit) {
       const unit = limit ? (String(event.value) === "1" ? limit[0] : limit[1]) : "";
       node.append(el("p", { className: "limit", textContent: clean("Limit reached: " + event.limit + " = " + event.value + (unit ? " " + unit : "")) }));
     }
-    const said = [count(event.turns || 0, "turn"), count(event.tool_calls || 0, "tool call"), money(event.cost_usd), time(event.ts)];
+    const said = [count(event.turns || 0, "turn"), count(event.tool_calls || 0, "tool call"), cost(event), time(event.ts)];
     if (String(run.model || "").startsWith("sim/")) said.push("simulated: nothing was paid");
     node.append(el("p", { className: "faint", textContent: said.join(" · ") }));
     if (event.message) node.append(el("p", { dir: "auto", className: "words", textContent: clean(event.message).slice(0, 4000) }));
@@ -205,7 +219,7 @@ export class ChatView {
     this.put(run, node, "end");
     run.over = true;
     for (const block of run.calls.values()) if (!block.done) { block.how.textContent = "not finished"; block.how.classList.remove("busy"); }
-    if (!this.quiet) this.say("The assistant has ended: " + event.outcome + ", " + String(event.reason).replaceAll("_", " "));
+    if (!this.quiet) this.say("The assistant has ended: " + event.outcome + ", " + why);
     this.busy(false);
   }
 

@@ -8,12 +8,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
+use softland_agent::core::Outcome;
 use softland_agent::journal::now;
-use softland_agent::{Agent, Conversation, Event, EventKind, Inbox};
+use softland_agent::{Agent, Conversation, Event, EventKind, Inbox, Report};
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
 mod kept;
+mod owner;
 mod tape;
 
 use kept::Kept;
@@ -36,13 +38,16 @@ pub struct ChatOptions {
     pub journals: Option<PathBuf>,
     /// The folder of the lists that say which runs belong to which notebook.
     pub lists: Option<PathBuf>,
+    /// The notebook's file was not there and has just been made: what was said about one that had
+    /// its path before is not about this one.
+    pub made: bool,
 }
 
 /// The conversation with a notebook's assistant.
 pub struct Chat {
     agent: Agent,
     explain: Mutex<Explain>,
-    kept: Kept,
+    kept: Arc<Kept>,
     talk: Mutex<Talk>,
     said: broadcast::Sender<Arc<str>>,
     running: watch::Sender<bool>,
@@ -66,6 +71,50 @@ struct Running {
     seq: u64,
     turn: u64,
     waiting: usize,
+    /// A request is under way, whose cost is not known yet.
+    asks: bool,
+    /// What ends it before its time.
+    stopped: Option<StoppedBy>,
+}
+
+/// What ends a run before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoppedBy {
+    /// A person who wants it so.
+    User,
+    /// Nobody looks any more.
+    Left,
+    /// softland is stopped.
+    Closed,
+    /// The process was ended, and with it the run.
+    Killed,
+}
+
+impl StoppedBy {
+    /// The word that pages are told.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Left => "left",
+            Self::Closed => "closed",
+            Self::Killed => "killed",
+        }
+    }
+
+    fn of(word: &str) -> Option<Self> {
+        [Self::User, Self::Left, Self::Closed, Self::Killed]
+            .into_iter()
+            .find(|by| by.word() == word)
+    }
+
+    const fn message(self) -> &'static str {
+        match self {
+            Self::User => "stopped by a person",
+            Self::Left => "stopped, since no page was open any more",
+            Self::Closed => "stopped with softland",
+            Self::Killed => "broken off: softland was killed while it ran",
+        }
+    }
 }
 
 /// What became of a question.
@@ -99,7 +148,7 @@ impl Chat {
             before: left.before,
         };
         let (said, running) = (broadcast::Sender::new(BEHIND), watch::Sender::new(false));
-        let (explain, talk) = (Mutex::new(explain), Mutex::new(talk));
+        let (explain, talk, kept) = (Mutex::new(explain), Mutex::new(talk), Arc::new(kept));
         (Arc::new(Self { agent, explain, kept, talk, said, running }), warnings)
     }
 
@@ -151,10 +200,36 @@ impl Chat {
         Ok(Asked::Began)
     }
 
+    /// Begins a new conversation: what was said is not shown to the model any more, nor on pages.
+    /// Its runs stay where they are kept.
+    ///
+    /// # Errors
+    /// A run is under way, or it cannot be kept that it is a new one.
+    pub fn anew(&self) -> Result<(), String> {
+        let mut talk = lock(&self.talk);
+        if talk.run.is_some() {
+            return Err("a run is under way; stop it first".to_owned());
+        }
+        self.kept.anew().map_err(|error| format!("it cannot be kept: {error}"))?;
+        let conversation = Conversation::new();
+        talk.inbox = conversation.inbox();
+        talk.conversation = Some(conversation);
+        (talk.before, talk.tape) = (None, Tape::default());
+        let event = json!({"v": 1, "ts": now(), "run": "", "turn": 0, "event": "new_conversation"});
+        let _ = self.said.send(event.to_string().into());
+        Ok(())
+    }
+
     /// Ends the run under way: the model, its tools. Returns whether there was one, and when it has
     /// ended.
-    pub async fn stop(&self) -> bool {
-        let cancel = lock(&self.talk).run.as_ref().map(|run| run.cancel.clone());
+    pub async fn stop(&self, by: StoppedBy) -> bool {
+        let cancel = lock(&self.talk).run.as_mut().map(|run| {
+            if run.stopped.is_none() {
+                run.stopped = Some(by);
+                self.kept.stopped(&run.id, by, run.asks);
+            }
+            run.cancel.clone()
+        });
         let Some(cancel) = cancel else { return false };
         cancel.cancel();
         self.idle().await;
@@ -170,12 +245,21 @@ impl Chat {
         if !text.is_empty() {
             self.tell(talk, &question(&id, 0, text, false));
         }
-        let run = Running { cancel: cancel.clone(), id: id.clone(), seq: 0, turn: 0, waiting: 0 };
+        let run = Running {
+            cancel: cancel.clone(),
+            id: id.clone(),
+            seq: 0,
+            turn: 0,
+            waiting: 0,
+            asks: false,
+            stopped: None,
+        };
         talk.run = Some(run);
         self.running.send_replace(true);
         let (chat, text) = (Arc::clone(self), text.to_owned());
         tokio::spawn(async move {
             let mut conversation = conversation;
+            chat.remember().await;
             let mut hear = |event: &Event| chat.hear(event);
             let asked = chat.agent.keep(&journal, &mut conversation, &text, &mut hear, &cancel);
             if let Err(unfit) = Box::pin(asked).await {
@@ -183,8 +267,15 @@ impl Chat {
             }
             // The file is given free before anybody may read it.
             drop(journal);
+            chat.remember().await;
             chat.end(&id, conversation, cancel.is_cancelled());
         });
+    }
+
+    /// Keeps which notebook it is about.
+    async fn remember(&self) {
+        let kept = Arc::clone(&self.kept);
+        let _ = tokio::task::spawn_blocking(move || kept.remember()).await;
     }
 
     /// Takes the conversation back; what was said too late for the run opens the next one.
@@ -203,12 +294,20 @@ impl Chat {
     fn hear(&self, event: &Event) {
         let explained = lock(&self.explain)(event);
         let event = explained.as_ref().unwrap_or(event);
-        let Ok(value) = serde_json::to_value(event) else { return };
+        let Ok(mut value) = serde_json::to_value(event) else { return };
         let mut talk = lock(&self.talk);
         if let Some(run) = &mut talk.run {
             (run.seq, run.turn) = (event.seq, event.turn);
             if matches!(event.kind, EventKind::TurnStart { .. }) {
                 run.waiting = 0;
+            }
+            match (&event.kind, run.stopped) {
+                (EventKind::TurnStart { .. }, _) => run.asks = true,
+                (EventKind::Usage { .. }, None) => run.asks = false,
+                (EventKind::Error { report, .. }, Some(by)) if is_cancelled(report) => {
+                    tell_stop(&mut value, by, run.asks);
+                }
+                _ => {}
             }
         }
         self.tell(&mut talk, &value);
@@ -231,6 +330,17 @@ impl std::fmt::Debug for Chat {
 fn question(run: &str, turn: u64, text: &str, steers: bool) -> Value {
     json!({"v": 1, "ts": now(), "run": run, "turn": turn, "event": "question", "text": text,
         "steers": steers})
+}
+
+fn is_cancelled(report: &Report) -> bool {
+    report.ended.outcome == Outcome::Cancelled
+}
+
+/// The end of a run that was stopped: by what, and whether what it cost is known to the end.
+fn tell_stop(end: &mut Value, by: StoppedBy, estimated: bool) {
+    end["stopped_by"] = by.word().into();
+    end["message"] = by.message().into();
+    end["estimated"] = estimated.into();
 }
 
 fn note(run: &str, text: &str) -> Value {

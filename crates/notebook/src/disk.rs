@@ -18,6 +18,7 @@ pub(crate) struct Disk {
     path: PathBuf,
     /// The lock is held as long as this is open.
     _lock: File,
+    made: bool,
 }
 
 /// What tells one state of a file from another without reading it.
@@ -46,6 +47,7 @@ impl Disk {
     pub(crate) fn open(path: &Path, locks: &Path, text: &str) -> Result<Self, OpenError> {
         let shown = path.display();
         let io = |what: String| move |error| OpenError::Io(what, error);
+        let given = path;
         let path = match path.canonicalize() {
             Ok(path) => path,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -53,11 +55,17 @@ impl Disk {
             }
             Err(error) => return Err(OpenError::Io(format!("{shown} cannot be opened"), error)),
         };
+        if !is_named_so(given) && !is_named_so(&path) {
+            return Err(OpenError::Unfit(format!(
+                "{shown} is not named as a notebook is: FILE.ipynb is what can be opened"
+            )));
+        }
         let lock = lock(&path, locks)?;
-        let disk = Self { path, _lock: lock };
+        let made = !path.exists();
+        let disk = Self { path, _lock: lock, made };
         // What a softland that was killed while saving has left.
         let _ = fs::remove_file(disk.temporary());
-        if !disk.path.exists() {
+        if made {
             disk.save(text).map_err(io(format!("{shown} cannot be made")))?;
         }
         Ok(disk)
@@ -65,6 +73,11 @@ impl Disk {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether there was no file.
+    pub(crate) fn made(&self) -> bool {
+        self.made
     }
 
     /// The file's text as it is, and what tells it from others.
@@ -131,6 +144,10 @@ impl Disk {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         self.path.with_file_name(format!(".{name}.softland-tmp"))
     }
+}
+
+fn is_named_so(path: &Path) -> bool {
+    path.extension().is_some_and(|kind| kind.eq_ignore_ascii_case("ipynb"))
 }
 
 /// Where a file will be that is not there yet, behind a link that leads nowhere too.

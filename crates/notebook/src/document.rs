@@ -6,6 +6,7 @@
 use serde_json::{Value, json};
 use softland_agent::wire::{Splice, json::Span};
 
+use crate::mend::mend;
 use crate::types::CellType;
 
 mod check;
@@ -59,7 +60,7 @@ impl Document {
     /// # Errors
     /// Why it is not a notebook of format 4.
     pub(crate) fn read(text: String) -> Result<(Self, Vec<Read>), String> {
-        let value: Value = serde_json::from_str(&text)
+        let value: Value = serde_json::from_str(&mend(&text))
             .map_err(|error| format!("it is not a notebook: {error}"))?;
         check::check(&value)?;
         let index = scan::scan(&text).map_err(|error| format!("it is not a notebook: {error}"))?;

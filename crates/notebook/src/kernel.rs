@@ -1,11 +1,13 @@
 //! A kernel, seen from a room: orders go in, what happens comes out.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+mod heart;
 mod jupyter;
 mod signed;
 mod specs;
@@ -32,6 +34,8 @@ pub(crate) struct Wanted {
     pub(crate) name: Option<String>,
     /// Its working folder.
     pub(crate) folder: PathBuf,
+    /// How long it may take to answer a heartbeat.
+    pub(crate) silence: Duration,
 }
 
 /// A running kernel. It ends when `orders` is dropped.
@@ -67,6 +71,8 @@ pub(crate) enum Event {
     Clear(u64, bool),
     /// A run has ended: without an error, and with its count.
     Ended(u64, bool, Option<u64>),
+    /// The kernel has not answered for so long, or answers again.
+    Silent(Option<Duration>),
     /// The kernel is gone, and why. Nothing follows.
     Dead(String),
 }

@@ -13,12 +13,13 @@ mod cut;
 mod disk;
 mod document;
 mod kernel;
+mod mend;
 mod room;
 mod server;
 mod tools;
 mod types;
 
-pub use chat::{Asked, Chat, ChatOptions, Explain};
+pub use chat::{Asked, Chat, ChatOptions, Explain, StoppedBy};
 pub use room::{Room, RoomOptions};
 pub use server::{Server, ServerOptions};
 pub use tools::tools;

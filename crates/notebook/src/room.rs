@@ -40,6 +40,8 @@ pub struct RoomOptions {
     pub kernel: Option<String>,
     /// How long [`Room::run`] waits for a cell.
     pub cell_timeout: Duration,
+    /// How long a kernel may take to answer a heartbeat until it is said not to answer.
+    pub silence: Duration,
     /// The user's folder for state: locks, and files for kernels.
     pub state: PathBuf,
     /// The leave to start kernels; without it there is none.
@@ -49,7 +51,8 @@ pub struct RoomOptions {
 impl RoomOptions {
     /// A notebook whose kernels are started by `programs`.
     pub fn new(state: impl Into<PathBuf>, programs: Option<Programs>) -> Self {
-        Self { kernel: None, cell_timeout: Duration::from_secs(60), state: state.into(), programs }
+        let (cell_timeout, silence) = (Duration::from_secs(60), Duration::from_secs(10));
+        Self { kernel: None, cell_timeout, silence, state: state.into(), programs }
     }
 }
 
@@ -62,6 +65,7 @@ pub struct Room {
     starting: AsyncMutex<()>,
     options: RoomOptions,
     path: PathBuf,
+    made: bool,
     /// This room, for what goes on after a call.
     me: Weak<Self>,
 }
@@ -76,10 +80,14 @@ impl Room {
     /// Opens a notebook and locks it. A file that is not there is made. No kernel is started yet.
     ///
     /// # Errors
-    /// It is open elsewhere, it is not a notebook, or the file system says no.
+    /// It is open elsewhere, it is not a notebook, the kernel asked for is not there, or the file
+    /// system says no. Where there was no file, there is none then.
     pub async fn open(path: &Path, options: RoomOptions) -> Result<Arc<Self>, OpenError> {
         let (path, name) = (path.to_owned(), options.kernel.clone());
         let locks = folder(&options);
+        if let (Some(name), Some(programs)) = (&options.kernel, &options.programs) {
+            Jupyter::has(programs, name).map_err(OpenError::Unfit)?;
+        }
         let opened = blocking(move || {
             let text = Document::empty(name.as_deref().unwrap_or("python3"));
             let disk = Disk::open(&path, &locks, &text)?;
@@ -93,13 +101,14 @@ impl Room {
             Ok((disk, document, cells, print))
         });
         let (disk, document, cells, print) = opened.await?;
-        let path = disk.path().to_owned();
+        let (path, made) = (disk.path().to_owned(), disk.made());
         let name =
             options.kernel.as_deref().or_else(|| document.kernel()).unwrap_or_default().to_owned();
         let state = State {
             rev: 0,
             path: path.display().to_string(),
             kernel: KernelState { name, state: KernelStatus::None, why: None },
+            trouble: None,
             cells: cells.into_iter().map(given::shown).collect(),
         };
         let kernels: Arc<dyn Kernels> = match options.programs.clone() {
@@ -114,6 +123,7 @@ impl Room {
             starting: AsyncMutex::new(()),
             options,
             path,
+            made,
         });
         tokio::spawn(desk::keep(Arc::downgrade(&room)));
         Ok(room)
@@ -130,6 +140,12 @@ impl Room {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether there was no file, so that it was made.
+    #[must_use]
+    pub const fn was_made(&self) -> bool {
+        self.made
     }
 
     /// A name for what is kept of this notebook in the user's folder for state.
@@ -153,6 +169,25 @@ impl Room {
         let room = Arc::clone(self);
         let made = tokio::spawn(async move { room.make(edit, by).await }).await;
         made.unwrap_or_else(|error| Err(Refused::invalid(format!("the edit failed: {error}"))))
+    }
+
+    /// Writes the file anew, as the notebook is shown, where others have removed or broken it.
+    ///
+    /// # Errors
+    /// It can be read, or cannot be written.
+    pub async fn write_anew(self: &Arc<Self>) -> Result<(), Refused> {
+        let room = Arc::clone(self);
+        let written = tokio::spawn(async move { room.save_anew().await }).await;
+        written.unwrap_or_else(|error| Err(Refused::invalid(format!("it failed: {error}"))))
+    }
+
+    /// Saves what cells have given until now, as it is done every second while they run.
+    ///
+    /// # Errors
+    /// Why it is not saved.
+    pub(crate) async fn save_now(&self) -> Result<(), Refused> {
+        let mut desk = self.desk.lock().await;
+        self.save_outputs(&mut desk).await
     }
 
     /// Runs a cell, starting the kernel if there is none, and waits for its end, but not longer
@@ -199,7 +234,7 @@ impl Room {
     fn wanted(&self, named: Option<&str>) -> Wanted {
         let folder = self.path.parent().unwrap_or_else(|| Path::new("/")).to_owned();
         let name = self.options.kernel.as_deref().or(named).map(str::to_owned);
-        Wanted { name, folder }
+        Wanted { name, folder, silence: self.options.silence }
     }
 }
 

@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::chat::Chat;
+use crate::chat::{Chat, StoppedBy};
 use crate::room::Room;
 
 mod assets;
@@ -79,12 +79,7 @@ impl Server {
     ///
     /// # Errors
     /// An address that is no loopback's or cannot be had.
-    pub async fn bind(
-        room: Arc<Room>,
-        chat: Arc<Chat>,
-        address: SocketAddr,
-        options: ServerOptions,
-    ) -> Result<Self, String> {
+    pub async fn listen(address: SocketAddr) -> Result<TcpListener, String> {
         if !address.ip().is_loopback() {
             return Err(format!(
                 "{address} is not on the loopback: whoever reaches the page runs programs on this \
@@ -92,7 +87,19 @@ impl Server {
             ));
         }
         let listener = TcpListener::bind(address).await;
-        let listener = listener.map_err(|error| format!("cannot listen on {address}: {error}"))?;
+        listener.map_err(|error| format!("cannot listen on {address}: {error}"))
+    }
+
+    /// A notebook and its assistant, at an address that [`Self::listen`] has taken.
+    ///
+    /// # Errors
+    /// The system has no address or no randomness to give.
+    pub fn new(
+        room: Arc<Room>,
+        chat: Arc<Chat>,
+        listener: TcpListener,
+        options: ServerOptions,
+    ) -> Result<Self, String> {
         let address = listener.local_addr().map_err(|error| error.to_string())?;
         let shared = Arc::new(Shared {
             room,
@@ -139,7 +146,7 @@ impl Server {
             () = stop => None,
         };
         watching.abort();
-        shared.stop().await;
+        shared.stop(StoppedBy::Closed).await;
         shared.room.close().await;
         leaving.cancel();
         let ended = match ended {
@@ -163,7 +170,7 @@ async fn stop_when_left(shared: Arc<Shared>, grace: Duration) {
         }
         let back = tokio::time::timeout(grace, pages.wait_for(|pages| *pages > 0)).await.is_ok();
         if !back {
-            shared.stop().await;
+            shared.stop(StoppedBy::Left).await;
             let _ = pages.wait_for(|pages| *pages > 0).await;
         }
     }
@@ -171,8 +178,8 @@ async fn stop_when_left(shared: Arc<Shared>, grace: Duration) {
 
 impl Shared {
     /// Ends the assistant's run with all it does: model, tools, and what it has the kernel do.
-    async fn stop(&self) -> bool {
-        let stopped = self.chat.stop().await;
+    async fn stop(&self, by: StoppedBy) -> bool {
+        let stopped = self.chat.stop(by).await;
         if stopped {
             // Behind its end: what it has the kernel do is broken off, and nothing new comes.
             self.room.interrupt().await;

@@ -153,7 +153,7 @@ impl Tool for CellTool {
             Err(error) => return ToolOutput::error(format!("the arguments do not fit: {error}")),
         };
         let done = match self.kind {
-            Kind::Look => self.desk.look(&args),
+            Kind::Look => self.desk.look(&args).await,
             Kind::Create => self.desk.create(args).await,
             Kind::Update => self.desk.update(args).await,
             Kind::Run => self.desk.run(&args).await,
@@ -170,14 +170,23 @@ impl Tool for CellTool {
 }
 
 impl Desk {
-    fn look(&self, args: &Args) -> Result<ToolOutput, Refused> {
+    async fn look(&self, args: &Args) -> Result<ToolOutput, Refused> {
         let (state, _) = self.room.watch();
+        let unsaved = self.unsaved().await;
         if let Some(id) = &args.id {
             let (place, cell) = state.find(id).ok_or_else(|| Refused::no_such_cell(id))?;
             self.saw(cell);
-            return Ok(ToolOutput::ok(text::cell(place, cell, WHOLE, WHOLE)));
+            return Ok(ToolOutput::ok(text::cell(place, cell, WHOLE, WHOLE) + &unsaved));
         }
-        Ok(ToolOutput::ok(self.overview(&state, args.from.unwrap_or(0))))
+        Ok(ToolOutput::ok(self.overview(&state, args.from.unwrap_or(0)) + &unsaved))
+    }
+
+    /// What the assistant is told of a cell that runs is saved before; where it cannot be, that is
+    /// said.
+    async fn unsaved(&self) -> String {
+        let saved = self.room.save_now().await;
+        saved
+            .map_or_else(|why| format!("\n\n[not all of this is saved: {why}]"), |()| String::new())
     }
 
     fn overview(&self, state: &State, from: usize) -> String {
@@ -254,6 +263,9 @@ impl Desk {
         if seen.is_some_and(|seen| before.rev > seen) {
             told.push_str("\n\nSomebody had changed the cell since you saw it. What ran:\n");
             told.push_str(&text::quoted(&before.source, SOURCE));
+        }
+        if still_running {
+            told.push_str(&self.unsaved().await);
         }
         self.saw(before);
         Ok(if ok || still_running { ToolOutput::ok(told) } else { ToolOutput::error(told) })

@@ -84,6 +84,8 @@ pub enum KernelStatus {
     Idle,
     /// Runs a cell.
     Busy,
+    /// Its process is there, but does not answer.
+    Silent,
     /// Ended by itself, or could not be started.
     Dead,
     /// Ended, since the notebook was closed.
@@ -99,6 +101,9 @@ pub struct State {
     pub path: String,
     /// The kernel.
     pub kernel: KernelState,
+    /// What is wrong with the file, where it was removed or broken by others: nothing is saved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
     /// The cells, in order.
     pub cells: Vec<Cell>,
 }
@@ -185,6 +190,11 @@ pub enum What {
     },
     /// The kernel stands otherwise.
     Kernel(KernelState),
+    /// The file cannot be read any more, or can be again.
+    File {
+        /// What is wrong with it, if something is.
+        trouble: Option<String>,
+    },
     /// The file was changed by another program: everything anew.
     Reloaded {
         /// The notebook as it is now.
@@ -331,6 +341,8 @@ pub enum OpenError {
         /// The process that has it, where it said so.
         holder: Option<u32>,
     },
+    /// What is asked for cannot be: another kind of file, a kernel that is not there.
+    Unfit(String),
     /// It is not a notebook that can be read.
     NotANotebook(String),
     /// The file system says no.
@@ -349,7 +361,7 @@ impl fmt::Display for OpenError {
             Self::Locked { holder: None } => {
                 f.write_str("the notebook is open in another softland; close that first")
             }
-            Self::NotANotebook(why) => f.write_str(why),
+            Self::Unfit(why) | Self::NotANotebook(why) => f.write_str(why),
             Self::Io(what, error) => write!(f, "{what}: {error}"),
         }
     }

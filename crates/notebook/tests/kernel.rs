@@ -139,6 +139,107 @@ async fn a_cell_gives_what_its_kernel_tells_and_it_is_saved() {
 }
 
 #[tokio::test]
+async fn a_text_with_half_a_character_in_it_is_kept() {
+    let place = Place::new();
+    let room = place.room().await;
+    let ran = run(&room, "print a\nhalf\nprint b").await;
+    assert_eq!(texts(&ran.cell), ["stdout:a\n", "Half", "stdout:b\n"]);
+    let saved = &place.saved()["cells"][0]["outputs"][1];
+    assert_eq!(
+        (&saved["evalue"], &saved["traceback"][0]),
+        (&json!("a\u{fffd}b"), &json!("\u{fffd}"))
+    );
+    // In a file, it stays as it is.
+    room.close().await;
+    drop(room);
+    let text = std::fs::read_to_string(place.file()).unwrap().replace('\u{fffd}', r"\ud800");
+    std::fs::write(place.file(), &text).unwrap();
+    let room = place.room().await;
+    assert_eq!(room.watch().0.cells[0].outputs[1]["evalue"], "a\u{fffd}b");
+    create(&room, "x").await;
+    assert!(std::fs::read_to_string(place.file()).unwrap().contains(r"a\ud800b"));
+}
+
+#[tokio::test]
+async fn a_kernel_that_hangs_is_said_not_to_answer_and_can_be_restarted() {
+    let place = Place::new();
+    let mut options = place.options();
+    options.silence = Duration::from_millis(500);
+    let room = place.room_with(options).await;
+    let number = texts(&run(&room, "process").await.cell)[0].clone();
+    let number = number.trim_start_matches("stdout:").trim().to_owned();
+    let signal = |name: &str| {
+        let sent = std::process::Command::new("kill").args([name, &number]).status().unwrap();
+        assert!(sent.success());
+    };
+    let (_, mut changes) = room.watch();
+    let mut until = async |wanted: KernelStatus| {
+        let told = async {
+            loop {
+                match &changes.recv().await.unwrap().what {
+                    What::Kernel(kernel) if kernel.state == wanted => return kernel.clone(),
+                    _ => {}
+                }
+            }
+        };
+        tokio::time::timeout(LONG, told).await.unwrap()
+    };
+    // It has a heart that has beaten.
+    tokio::time::timeout(LONG, async {
+        loop {
+            signal("-STOP");
+            if tokio::time::timeout(Duration::from_secs(2), until(KernelStatus::Silent))
+                .await
+                .is_ok()
+            {
+                break;
+            }
+            signal("-CONT");
+        }
+    })
+    .await
+    .unwrap();
+    let why = room.watch().0.kernel.why.unwrap();
+    assert!(why.contains("has not answered for 0.5 s"), "{why}");
+    // What it is given is not done, and that it is silent is not forgotten.
+    let id = create(&room, "print later").await;
+    let (other, name) = (Arc::clone(&room), id.clone());
+    let running = tokio::spawn(async move { other.run(&name, By::Human).await });
+    while !room.watch().0.find(&id).unwrap().1.running {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(room.watch().0.kernel.state, KernelStatus::Silent);
+    signal("-CONT");
+    assert!(running.await.unwrap().unwrap().ok);
+    until(KernelStatus::Idle).await;
+    signal("-STOP");
+    until(KernelStatus::Silent).await;
+    room.restart().await.unwrap();
+    assert_eq!(room.watch().0.kernel.state, KernelStatus::Idle);
+    assert!(run(&room, "print x").await.ok);
+}
+
+#[tokio::test]
+async fn what_the_assistant_is_told_of_a_cell_that_runs_is_in_the_file() {
+    let place = Place::new();
+    let mut options = place.options();
+    options.cell_timeout = Duration::from_millis(300);
+    let room = place.room_with(options).await;
+    let tools = tools(&room);
+    for (tool, word) in [("run_cell", "one"), ("get_notebook_state", "two")] {
+        let id = create(&room, &format!("print {word}\nhang")).await;
+        if tool == "get_notebook_state" {
+            drop(begin(&room, &id).await);
+        }
+        let (ok, said) = call(&tools, tool, json!({ "id": id })).await;
+        assert!(ok && said.contains(word), "{said}");
+        let saved = place.saved()["cells"].as_array().unwrap().last().unwrap().clone();
+        assert_eq!(saved["outputs"][0]["text"], json!([format!("{word}\n")]));
+        room.restart().await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn outputs_are_cleared_replaced_and_overwritten_as_asked() {
     let place = Place::new();
     let room = place.room().await;
@@ -380,10 +481,19 @@ async fn nothing_is_left_of_a_kernel_when_the_room_closes() {
 }
 
 #[tokio::test]
-async fn a_kernel_that_is_not_there_is_named() {
+async fn a_kernel_that_is_not_there_is_named_before_a_file_is_made() {
     let place = Place::new();
     let mut options = place.options();
     options.kernel = Some("nowhere".to_owned());
+    let refused = Room::open(&place.file(), options).await.unwrap_err().to_string();
+    assert!(refused.contains("there are: python3, tiny"), "{refused}");
+    assert!(!place.file().exists());
+    // One that the notebook names is known to be missing once it is to be started.
+    drop(place.room().await);
+    let text = std::fs::read_to_string(place.file()).unwrap().replace("tiny", "nowhere");
+    std::fs::write(place.file(), text).unwrap();
+    let mut options = place.options();
+    options.kernel = None;
     let room = place.room_with(options).await;
     let id = create(&room, "print x").await;
     let refused = room.run(&id, By::Human).await.unwrap_err();

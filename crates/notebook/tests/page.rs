@@ -185,6 +185,29 @@ async fn at_a_limit_it_lands_with_the_limits_name_and_value() {
 }
 
 #[tokio::test]
+async fn what_is_said_in_the_last_round_is_heard_and_the_model_lands() {
+    let place = Place::new();
+    let limits = &[("tool_calls_limit", 2)];
+    let served = place.serve(Setup { limits, answers: 1, ..Setup::default() }).await;
+    let (mut page, _) = served.page().await;
+    page.send(&json!({"n": 1, "do": "ask", "text": "What is the mean?"})).await;
+    page.until(|message| kind(message) == "turn_start" && message["event"]["turn"] == 2).await;
+    let joined = page.wish(json!({"do": "ask", "text": "In metres, please."})).await;
+    assert_eq!(joined.last().unwrap()["ok"]["joined"], true);
+    served.answers.add_permits(100);
+    let told = events(&page.run().await);
+    let end = told.last().unwrap();
+    assert_eq!(
+        (&end["outcome"], &end["answered_by"]),
+        (&json!("landed"), &json!("model")),
+        "{end}"
+    );
+    assert!(end["answer"].as_str().unwrap().contains("I have written cell"), "{end}");
+    assert!(told.iter().all(|event| event["intervention"] != "nudge"), "{told:#?}");
+    served.end().await;
+}
+
+#[tokio::test]
 async fn a_stopped_run_leaves_a_conversation_that_goes_on() {
     let place = Place::new();
     let served = place.serve(Setup { scenario: "notebook:always", ..Setup::default() }).await;
@@ -198,6 +221,7 @@ async fn a_stopped_run_leaves_a_conversation_that_goes_on() {
         page.send(&json!({"n": 101, "do": "stop"})).await;
         let end = page.run().await.pop().unwrap();
         assert_eq!(end["event"]["outcome"], "cancelled", "{end}");
+        assert_eq!(end["event"]["stopped_by"], "user", "{end}");
         page.until(|message| message["reply"] == 101).await;
         assert!(!served.chat.is_running());
     }
@@ -238,8 +262,15 @@ async fn where_nobody_looks_the_spending_ends() {
     assert!(served.chat.is_running(), "one page is enough");
     drop(one);
     tokio::time::timeout(LONG, served.chat.idle()).await.unwrap();
+    let last = |first: &Value| first["chat"].as_array().unwrap().last().unwrap().clone();
     let (_, first) = served.page().await;
-    assert_eq!(first["chat"].as_array().unwrap().last().unwrap()["outcome"], "cancelled");
+    assert_eq!(last(&first)["outcome"], "cancelled");
+    assert_eq!(last(&first)["stopped_by"], "left", "nobody has stopped it");
+    served.end().await;
+    let served = place.serve(Setup::default()).await;
+    let (_, first) = served.page().await;
+    assert_eq!(last(&first)["stopped_by"], "left");
+    assert!(last(&first)["message"].as_str().unwrap().contains("no page was open"));
     served.end().await;
 }
 
@@ -289,10 +320,113 @@ fn a_run_whose_process_was_killed_is_ended_and_gone_on_behind() {
         let (mut page, first) = served.page().await;
         assert_eq!(first["asked"], false);
         assert_eq!(calls(&shown(&first)), steps(3));
-        assert_eq!(shown(&first).last().unwrap()["outcome"], "cancelled");
+        let end = shown(&first).pop().unwrap();
+        assert_eq!((&end["outcome"], &end["stopped_by"]), (&json!("cancelled"), &json!("killed")));
+        // A request was under way: nobody knows what it has cost.
+        assert_eq!(end["estimated"], true, "{end}");
+        let usage: Vec<bool> = shown(&first)
+            .iter()
+            .filter(|event| event["event"] == "usage")
+            .map(|event| event["estimated"] == true)
+            .collect();
+        assert_eq!(usage, [false, false, false, true]);
         page.send(&json!({"n": 1, "do": "ask", "text": "Once more."})).await;
         let told = events(&page.run().await);
         assert_eq!(told.last().unwrap()["outcome"], "answered", "{told:#?}");
         served.end().await;
     });
+}
+
+/// The texts of the questions that a page is shown at its beginning.
+fn questions(first: &Value) -> Vec<String> {
+    let asked = shown(first).into_iter().filter(|event| event["event"] == "question");
+    asked.map(|event| event["text"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_conversation_belongs_to_the_notebook_and_not_to_its_path() {
+    let place = Place::new();
+    let ask = |text: &'static str, begun: &'static [&'static str]| {
+        let place = &place;
+        async move {
+            let served = place.serve(Setup::default()).await;
+            let (mut page, first) = served.page().await;
+            assert_eq!(questions(&first), begun);
+            page.send(&json!({"n": 1, "do": "ask", "text": text})).await;
+            page.run().await;
+            served.end().await;
+        }
+    };
+    ask("First?", &[]).await;
+    ask("Second?", &["First?"]).await;
+    // It goes with the file, also where it is put elsewhere.
+    let old = place.file().with_file_name("old.ipynb");
+    std::fs::rename(place.file(), &old).unwrap();
+    ask("New?", &[]).await;
+    ask("Newer?", &["New?"]).await;
+    std::fs::remove_file(place.file()).unwrap();
+    ask("Newest?", &[]).await;
+    std::fs::rename(&old, place.file()).unwrap();
+    ask("Third?", &["First?", "Second?"]).await;
+    // Another program has put another notebook there.
+    let other = json!({"cells": [{"cell_type": "raw", "id": "other", "metadata": {}, "source": []}],
+        "metadata": {}, "nbformat": 4, "nbformat_minor": 5});
+    std::fs::write(place.file(), other.to_string()).unwrap();
+    ask("Fourth?", &[]).await;
+}
+
+#[tokio::test]
+async fn a_new_conversation_is_told_to_all_and_stays_new() {
+    let place = Place::new();
+    let served = place.serve(Setup { answers: 1, ..Setup::default() }).await;
+    let ((mut one, _), (mut two, _)) = (served.page().await, served.page().await);
+    one.send(&json!({"n": 1, "do": "ask", "text": "What is the mean?"})).await;
+    one.until(|message| kind(message) == "tool_result").await;
+    let refused = one.wish(json!({"do": "new_conversation"})).await.pop().unwrap();
+    assert!(refused["refused"]["message"].as_str().unwrap().contains("under way"), "{refused}");
+    served.answers.add_permits(100);
+    one.run().await;
+    two.run().await;
+    assert_eq!(one.wish(json!({"do": "new_conversation"})).await.pop().unwrap()["ok"], json!({}));
+    two.until(|message| kind(message) == "new_conversation").await;
+    assert_eq!(served.page().await.1["chat"], json!([]));
+    // The model is shown nothing of it: it begins with a look, as with any new conversation.
+    one.send(&json!({"n": 90, "do": "ask", "text": "Anew?"})).await;
+    assert_eq!(calls(&events(&one.run().await)), steps(5));
+    served.end().await;
+    let served = place.serve(Setup::default()).await;
+    assert_eq!(questions(&served.page().await.1), ["Anew?"]);
+    served.end().await;
+}
+
+#[tokio::test]
+async fn a_file_that_others_remove_is_told_and_written_on_request_only() {
+    let place = Place::new();
+    let served = place.serve(Setup::default()).await;
+    let ((mut one, first), (mut two, _)) = (served.page().await, served.page().await);
+    assert_eq!(first["state"]["trouble"], Value::Null);
+    one.wish(create("mine")).await;
+    let refused = one.wish(json!({"do": "write_anew"})).await.pop().unwrap();
+    assert_eq!(refused["refused"]["code"], "invalid", "there is no need: {refused}");
+    let whole = std::fs::read_to_string(place.file()).unwrap();
+    for broken in [None, Some("{ half")] {
+        match broken {
+            None => std::fs::remove_file(place.file()).unwrap(),
+            Some(text) => std::fs::write(place.file(), text).unwrap(),
+        }
+        let told = |message: &Value| message["change"]["trouble"].is_string();
+        // Nobody changes anything.
+        two.until(told).await;
+        one.until(told).await;
+        assert_eq!(std::fs::read_to_string(place.file()).ok().as_deref(), broken);
+        let (_, state) = served.page().await;
+        assert!(state["state"]["trouble"].as_str().unwrap().contains("cannot be read"));
+        assert!(one.wish(json!({"do": "write_anew"})).await.pop().unwrap()["ok"].is_object());
+        assert_eq!(std::fs::read_to_string(place.file()).unwrap(), whole);
+        let well = |message: &Value| {
+            message["change"]["change"] == "file" && message["change"]["trouble"].is_null()
+        };
+        two.until(well).await;
+    }
+    served.end().await;
 }

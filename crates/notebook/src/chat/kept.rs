@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 use softland_agent::core::Digest;
 use softland_agent::http::provider::Api;
 use softland_agent::journal::{Glance, Recalled, new_id};
-use softland_agent::{Agent, Conversation, Journal, RunJournal};
+use softland_agent::{Agent, Conversation, Event, EventKind, Journal, RunJournal};
 use tokio_util::sync::CancellationToken;
 
+use super::owner::{self, Is};
 use super::tape::Tape;
-use super::{ChatOptions, note, question};
+use super::{ChatOptions, StoppedBy, is_cancelled, note, question, tell_stop};
 
 /// Bytes of a list that are read.
 const LIST: u64 = 64 << 20;
@@ -42,6 +43,7 @@ impl Kept {
         agent: &Agent,
         warnings: &mut Vec<String>,
     ) -> (Self, Left) {
+        let made = options.made;
         let notebook = std::fs::canonicalize(notebook).unwrap_or_else(|_| notebook.to_owned());
         let list = options.lists.map(|folder| folder.join(list_name(&notebook)));
         let kept = Self { notebook, journals: options.journals, list };
@@ -49,6 +51,10 @@ impl Kept {
             warnings.push(format!("what is said to the assistant is not kept: {why}"));
             return (Self { journals: None, list: None, ..kept }, Left::default());
         }
+        if let Err(error) = kept.settle(made) {
+            warnings.push(format!("what was said about another notebook may be shown: {error}"));
+        }
+        kept.remember();
         let left = kept.left(agent, warnings).await;
         (kept, left)
     }
@@ -61,6 +67,41 @@ impl Kept {
                 .map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
         }
         Ok(())
+    }
+
+    /// Sees to it that the list is this notebook's.
+    fn settle(&self, made: bool) -> std::io::Result<()> {
+        let Some(list) = &self.list else { return Ok(()) };
+        match owner::whose(list, &self.notebook, made) {
+            Is::Same => Ok(()),
+            Is::Another => owner::put_away(list),
+            Is::Moved(from) => {
+                owner::put_away(list)?;
+                owner::take(&from, list)
+            }
+        }
+    }
+
+    /// Keeps what the notebook is known by.
+    pub(super) fn remember(&self) {
+        if let Some(list) = &self.list {
+            // Without it, it is taken for the one that was there.
+            let _ = owner::remember(list, &self.notebook);
+        }
+    }
+
+    /// What follows belongs to another conversation.
+    pub(super) fn anew(&self) -> std::io::Result<()> {
+        match self.list.as_deref().is_some_and(Path::exists) {
+            true => self.write(&json!({"new": true})),
+            false => Ok(()),
+        }
+    }
+
+    /// A run is stopped before its time.
+    pub(super) fn stopped(&self, run: &str, by: StoppedBy, estimated: bool) {
+        // What the run itself keeps says that it was cancelled: only the cause would be lost.
+        let _ = self.write(&json!({"run": run, "stopped_by": by.word(), "estimated": estimated}));
     }
 
     /// The journal of a new run, and why it is not kept where it is not.
@@ -92,17 +133,13 @@ impl Kept {
 
     fn write(&self, line: &Value) -> std::io::Result<()> {
         let Some(list) = &self.list else { return Ok(()) };
-        let mut options = std::fs::OpenOptions::new();
-        options.append(true).create(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        options.open(list)?.write_all(format!("{line}\n").as_bytes())
+        open(list)?.write_all(format!("{line}\n").as_bytes())
     }
 
     /// Reads what is kept.
     async fn left(&self, agent: &Agent, warnings: &mut Vec<String>) -> Left {
         let mut left = Left::default();
-        let (Some(folder), Some(list)) = (&self.journals, &self.list) else { return left };
+        let Some(list) = &self.list else { return left };
         let lines = match read(list) {
             Ok(lines) => lines,
             Err(error) => {
@@ -110,19 +147,26 @@ impl Kept {
                 return left;
             }
         };
+        let before = lines.iter().rposition(|line| line.get("new").is_some());
+        let lines = lines.get(before.map_or(0, |at| at + 1)..).unwrap_or_default();
         let text =
             |line: &Value, key: &str| line.get(key).and_then(Value::as_str).map(str::to_owned);
         let begun: Vec<&Value> =
             lines.iter().filter(|line| line.get("question").is_some()).collect();
         for line in begun.iter().skip(begun.len().saturating_sub(TOLD)) {
             let Some(run) = text(line, "run").filter(|run| is_id(run)) else { continue };
-            let path = file(folder, &run);
             let about = lines.iter().filter(|said| said.get("run") == line.get("run"));
             let said: Vec<(u64, String)> = about
                 .filter_map(|said| Some((said.get("seq")?.as_u64()?, text(said, "said")?)))
                 .collect();
             let asked = text(line, "question").unwrap_or_default();
-            match tell(&path, &run, agent, (&asked, said), &mut left.tape).await {
+            let mut stop = lines.iter().filter(|line| text(line, "run").as_ref() == Some(&run));
+            let stop = stop.find_map(|line| {
+                let estimated = line.get("estimated").and_then(Value::as_bool).unwrap_or_default();
+                Some((StoppedBy::of(line.get("stopped_by")?.as_str()?)?, estimated))
+            });
+            let known = Known { asked: &asked, said, stop };
+            match self.tell(&run, agent, known, &mut left.tape).await {
                 Ok(conversation) => {
                     left.conversation = conversation;
                     left.before = Some(run);
@@ -140,40 +184,67 @@ impl Kept {
         }
         left
     }
-}
 
-/// Tells a run again, and ends it first where it was interrupted.
-async fn tell(
-    path: &Path,
-    run: &str,
-    agent: &Agent,
-    (asked, mut said): (&str, Vec<(u64, String)>),
-    tape: &mut Tape,
-) -> Result<Conversation, String> {
-    if !asked.is_empty() {
-        tape.add(&question(run, 0, asked, false));
-    }
-    let glance = Glance::at(path).map_err(|error| error.to_string())?;
-    if glance.finished.is_none() {
-        settle(path, &glance, agent).await?;
-    }
-    let recalled = Box::pin(Recalled::at(path)).await.map_err(|unfit| unfit.to_string())?;
-    for event in &recalled.events {
-        while said.first().is_some_and(|(seq, _)| *seq < event.seq) {
-            let (_, text) = said.remove(0);
-            tape.add(&question(run, event.turn, &text, true));
+    /// Tells a run again, and ends it first where it was interrupted.
+    async fn tell(
+        &self,
+        run: &str,
+        agent: &Agent,
+        known: Known<'_>,
+        tape: &mut Tape,
+    ) -> Result<Conversation, String> {
+        let Known { asked, mut said, mut stop } = known;
+        let path = file(self.journals.as_deref().unwrap_or_else(|| Path::new("")), run);
+        if !asked.is_empty() {
+            tape.add(&question(run, 0, asked, false));
         }
-        if let Ok(value) = serde_json::to_value(event) {
+        let glance = Glance::at(&path).map_err(|error| error.to_string())?;
+        if glance.finished.is_none() {
+            let estimated = settle(&path, &glance, agent).await?;
+            self.stopped(run, StoppedBy::Killed, estimated);
+            stop = Some((StoppedBy::Killed, estimated));
+        }
+        let recalled = Box::pin(Recalled::at(&path)).await.map_err(|unfit| unfit.to_string())?;
+        let is_usage = |event: &&Event| matches!(event.kind, EventKind::Usage { .. });
+        let last = recalled.events.iter().filter(is_usage).map(|event| event.seq).next_back();
+        for event in &recalled.events {
+            while said.first().is_some_and(|(seq, _)| *seq < event.seq) {
+                let (_, text) = said.remove(0);
+                tape.add(&question(run, event.turn, &text, true));
+            }
+            let Ok(mut value) = serde_json::to_value(event) else { continue };
+            match (&event.kind, stop) {
+                (EventKind::Usage { .. }, Some((StoppedBy::Killed, true))) => {
+                    value["estimated"] = (last == Some(event.seq)).into();
+                }
+                (EventKind::Error { report, .. }, Some((by, estimated)))
+                    if is_cancelled(report) =>
+                {
+                    tell_stop(&mut value, by, estimated);
+                }
+                _ => {}
+            }
             tape.add(&value);
         }
+        let glance = Glance::at(&path).map_err(|error| error.to_string())?;
+        glance.conversation().map_err(|unfit| unfit.to_string())
     }
-    let glance = Glance::at(path).map_err(|error| error.to_string())?;
-    glance.conversation().map_err(|unfit| unfit.to_string())
+}
+
+/// What the list says of a run.
+struct Known<'a> {
+    asked: &'a str,
+    /// What was said to it, behind which of its events.
+    said: Vec<(u64, String)>,
+    /// What stopped it, and whether what it cost is estimated.
+    stop: Option<(StoppedBy, bool)>,
 }
 
 /// Brings a run whose process was ended to a cancelled end: its open calls get results that say so.
 /// Nothing is sent and nothing run.
-async fn settle(path: &Path, glance: &Glance, agent: &Agent) -> Result<(), String> {
+///
+/// Returns whether a request was under way, which is counted as the most that it can have cost.
+async fn settle(path: &Path, glance: &Glance, agent: &Agent) -> Result<bool, String> {
     let mut agent = agent.clone();
     agent.model.clone_from(&glance.start.model);
     let api = Api::from_name(&glance.start.api);
@@ -181,9 +252,23 @@ async fn settle(path: &Path, glance: &Glance, agent: &Agent) -> Result<(), Strin
     let journal = Journal::open(path).map_err(|error| error.to_string())?.root(&glance.run);
     let cancel = CancellationToken::new();
     cancel.cancel();
-    let (mut conversation, mut hear) = (Conversation::new(), |_: &softland_agent::Event| {});
+    let mut conversation = Conversation::new();
+    let mut estimated = false;
+    let mut hear = |event: &Event| {
+        estimated |= !event.replayed && matches!(event.kind, EventKind::Usage { .. });
+    };
     let kept = agent.keep(&journal, &mut conversation, "", &mut hear, &cancel);
-    Box::pin(kept).await.map(|_| ()).map_err(|unfit| unfit.to_string())
+    Box::pin(kept).await.map_err(|unfit| unfit.to_string())?;
+    Ok(estimated)
+}
+
+/// A list, to add to it.
+fn open(list: &Path) -> std::io::Result<std::fs::File> {
+    let mut options = std::fs::OpenOptions::new();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(list)
 }
 
 fn read(list: &Path) -> std::io::Result<Vec<Value>> {

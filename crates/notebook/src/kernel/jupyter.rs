@@ -44,12 +44,7 @@ pub(crate) struct Jupyter {
 #[async_trait]
 impl Kernels for Jupyter {
     async fn start(&self, wanted: Wanted) -> Result<Link, String> {
-        let variables: Vec<_> = self.programs.environment().collect();
-        let env = |name: &str| {
-            let found = variables.iter().find(|(known, _)| *known == name);
-            found.map(|(_, value)| value.to_string_lossy().into_owned())
-        };
-        let spec = specs::find(wanted.name.as_deref(), &env)?;
+        let spec = find(&self.programs, wanted.name.as_deref())?;
         let mut why = String::new();
         for _ in 0..TRIES {
             match self.try_start(&spec, &wanted).await {
@@ -64,10 +59,27 @@ impl Kernels for Jupyter {
     }
 }
 
+fn find(programs: &Programs, name: Option<&str>) -> Result<Spec, String> {
+    let variables: Vec<_> = programs.environment().collect();
+    let env = |name: &str| {
+        let found = variables.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| value.to_string_lossy().into_owned())
+    };
+    specs::find(name, &env)
+}
+
 impl Jupyter {
     /// Kernels for the one notebook of this `key`.
     pub(crate) fn new(programs: Programs, folder: PathBuf, key: String) -> Self {
         Self { programs, folder, key, started: AtomicU64::new(0) }
+    }
+
+    /// Whether there is a kernel of this name.
+    ///
+    /// # Errors
+    /// Which there are.
+    pub(crate) fn has(programs: &Programs, name: &str) -> Result<(), String> {
+        find(programs, Some(name)).map(|_| ())
     }
 
     /// Where the next kernel's file is. Others are of kernels that were killed with us.
@@ -94,7 +106,7 @@ impl Jupyter {
         let program = self.programs.hold(&wanted.folder, command, environment).await;
         let mut program = program.map_err(io)?;
         let started = tokio::select! {
-            talk = tokio::time::timeout(START, ready(&info)) => talk.unwrap_or_else(|_| {
+            talk = tokio::time::timeout(START, ready(&info, wanted.silence)) => talk.unwrap_or_else(|_| {
                 Err(format!("it did not answer within {} s", START.as_secs()))
             }),
             how = program.ended() => Err(how),
@@ -163,13 +175,13 @@ async fn connection(name: &str) -> std::io::Result<ConnectionInfo> {
 }
 
 /// A kernel that listens and answers.
-async fn ready(info: &ConnectionInfo) -> Result<Talk, String> {
+async fn ready(info: &ConnectionInfo, silence: Duration) -> Result<Talk, String> {
     for port in [info.shell_port, info.iopub_port, info.control_port] {
         while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
             tokio::time::sleep(PAUSE).await;
         }
     }
-    let mut talk = Talk::connect(info).await.map_err(|error| format!("{error}"))?;
+    let mut talk = Talk::connect(info, silence).await.map_err(|error| format!("{error}"))?;
     talk.greet().await?;
     Ok(talk)
 }

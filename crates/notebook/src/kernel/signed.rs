@@ -4,6 +4,8 @@ use ring::hmac;
 use serde_json::{Value, json};
 use zeromq::ZmqMessage;
 
+use crate::mend::mend;
+
 /// What stands between routing and message.
 const DELIMITER: &[u8] = b"<IDS|MSG>";
 
@@ -79,7 +81,9 @@ impl Key {
         let [_, signature, header, parent, metadata, content, ..] = rest else { return None };
         let signed = [&header[..], parent, metadata, content].concat();
         hmac::verify(&self.0, &signed, &unhex(signature)?).ok()?;
-        let json = |part: &[u8]| serde_json::from_slice::<Value>(part).ok();
+        // What is signed is the kernel's, also where a text in it is broken.
+        let json =
+            |part: &[u8]| serde_json::from_str::<Value>(&mend(&String::from_utf8_lossy(part))).ok();
         Some(Message { header: json(header)?, parent: json(parent)?, content: json(content)? })
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jupyter_protocol::connection_info::ConnectionInfo;
 use serde_json::{Value, json};
 use softland_agent::tools::Held;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use zeromq::{
@@ -15,7 +15,7 @@ use zeromq::{
 };
 
 use super::signed::{Key, Message, hex};
-use super::{Event, Order, told};
+use super::{Event, Order, heart, told};
 
 /// Between questions to a kernel that has not answered yet.
 const AGAIN: Duration = Duration::from_millis(250);
@@ -47,6 +47,8 @@ pub(super) struct Talk {
     shell: DealerSendHalf,
     control: DealerSendHalf,
     heard: mpsc::Receiver<(Heard, Message)>,
+    /// For how long it has not answered, where that is too long.
+    silent: watch::Receiver<Option<Duration>>,
     /// Who reads the sockets; ends with this.
     _readers: JoinSet<()>,
 }
@@ -65,7 +67,7 @@ struct Current {
 }
 
 impl Talk {
-    pub(super) async fn connect(info: &ConnectionInfo) -> ZmqResult<Self> {
+    pub(super) async fn connect(info: &ConnectionInfo, silence: Duration) -> ZmqResult<Self> {
         let key = Key::new(&info.key);
         let (told, heard) = mpsc::channel(WAITING);
         let mut readers = JoinSet::new();
@@ -77,12 +79,14 @@ impl Talk {
         readers.spawn(read(replies, key.clone(), Heard::Reply, told.clone()));
         let (control, replies) = dealer(&info.control_url()).await?;
         readers.spawn(read(replies, key.clone(), Heard::Reply, told));
+        let (quiet, silent) = watch::channel(None);
+        readers.spawn(heart::beat(info.hb_url(), silence, quiet));
         let mut session = [0; 16];
         let random = ring::rand::SystemRandom::new();
         ring::rand::SecureRandom::fill(&random, &mut session)
             .map_err(|_| ZmqError::Other("no random numbers"))?;
         let session = hex(&session);
-        Ok(Self { key, session, asked: 0, shell, control, heard, _readers: readers })
+        Ok(Self { key, session, asked: 0, shell, control, heard, silent, _readers: readers })
     }
 
     /// Asks until the kernel has answered, and is heard on `iopub` too: what is told there before
@@ -141,6 +145,10 @@ impl Talk {
                     if let Some(run) = &mut current {
                         run.hear(heard, &message, &tell).await;
                     }
+                }
+                Ok(()) = self.silent.changed() => {
+                    let silent = *self.silent.borrow_and_update();
+                    let _ = tell.send(Event::Silent(silent)).await;
                 }
                 how = program.ended() => {
                     return self.lose(current, how, &tell).await;

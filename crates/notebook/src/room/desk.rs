@@ -18,43 +18,50 @@ pub(super) struct Desk {
     disk: Arc<Disk>,
     pub(super) document: Document,
     print: Print,
+    /// The file's state in which it cannot be read, and why.
+    bad: Option<(Print, Refused)>,
 }
 
 impl Desk {
     pub(super) fn new(disk: Disk, document: Document, print: Print) -> Self {
-        Self { disk: Arc::new(disk), document, print }
+        Self { disk: Arc::new(disk), document, print, bad: None }
     }
 
     /// Saves a document; only then is it the one at the desk.
     pub(super) async fn save(&mut self, document: Document) -> Result<(), Refused> {
         let (disk, document) = (Arc::clone(&self.disk), document);
-        let saved = tokio::task::spawn_blocking(move || {
-            let print = disk.save(document.text())?;
-            Ok::<_, std::io::Error>((print, document))
-        });
-        let saved = saved.await.map_err(std::io::Error::other).and_then(|saved| saved);
+        let saved = blocking(move || Ok((disk.save(document.text())?, document))).await;
         let (print, document) =
             saved.map_err(|error| file(format!("the notebook cannot be saved: {error}")))?;
         self.print = print;
         self.document = document;
+        self.bad = None;
         Ok(())
     }
 
     /// The file anew, where somebody else has changed it.
     async fn changed(&mut self) -> Result<Option<Vec<Read>>, Refused> {
-        let (disk, seen) = (Arc::clone(&self.disk), self.print);
-        let looked = tokio::task::spawn_blocking(move || match disk.print()? {
-            print if print == seen => Ok(None),
-            _ => disk.read().map(Some),
-        });
-        let looked = looked.await.map_err(std::io::Error::other).and_then(|looked| looked);
-        let told = "it was changed by another program, and nothing is written over that";
-        let Some((text, print)) = looked.map_err(|error| {
-            file(format!("the notebook's file cannot be read any more: {error}"))
-        })?
-        else {
+        let lost = |error| file(format!("the notebook's file cannot be read any more: {error}"));
+        let disk = Arc::clone(&self.disk);
+        let print = blocking(move || disk.print()).await.map_err(lost)?;
+        if print == self.print {
             return Ok(None);
-        };
+        }
+        if let Some((_, why)) = self.bad.as_ref().filter(|(bad, _)| *bad == print) {
+            return Err(why.clone());
+        }
+        let read = self.read().await;
+        if let Err(why) = &read {
+            self.bad = Some((print, why.clone()));
+        }
+        read
+    }
+
+    async fn read(&mut self) -> Result<Option<Vec<Read>>, Refused> {
+        let told = "it was changed by another program, and nothing is written over that";
+        let lost = |error| file(format!("the notebook's file cannot be read any more: {error}"));
+        let disk = Arc::clone(&self.disk);
+        let (text, print) = blocking(move || disk.read()).await.map_err(lost)?;
         if text == self.document.text() {
             self.print = print;
             return Ok(None);
@@ -68,15 +75,25 @@ impl Desk {
     }
 }
 
+/// Work that waits for a disk.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+) -> std::io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)?
+}
+
 fn file(message: String) -> Refused {
     Refused::new(RefusedCode::File, message)
 }
 
 impl Room {
-    /// Looks whether another program has changed the file; if so, everybody is told.
+    /// Looks whether another program has changed the file, or taken it away; if so, everybody is
+    /// told.
     pub(super) async fn look(&self, desk: &mut Desk) -> Result<(), Refused> {
-        let Some(read) = desk.changed().await? else { return Ok(()) };
+        let changed = desk.changed().await;
         let mut shared = self.shared();
+        shared.tell_trouble(changed.as_ref().err().map(|why| why.message.clone()));
+        let Some(read) = changed? else { return Ok(()) };
         let old = &shared.state;
         let cells = anew(read, &old.cells, old.rev + 1, desk.document.has_names());
         desk.document.rename(cells.iter().map(|cell| cell.id.clone()).collect());
@@ -93,6 +110,24 @@ impl Room {
             return Ok(());
         }
         self.look(desk).await?;
+        self.write(desk).await
+    }
+
+    /// Writes the notebook as it is shown, where another program has taken the file away or broken
+    /// it.
+    pub(super) async fn save_anew(&self) -> Result<(), Refused> {
+        self.shared().open()?;
+        let mut desk = self.desk.lock().await;
+        if self.look(&mut desk).await.is_ok() {
+            return Err(Refused::invalid("the file can be read; nothing is written over it"));
+        }
+        self.write(&mut desk).await?;
+        self.shared().tell_trouble(None);
+        Ok(())
+    }
+
+    /// Saves the document with the outputs that it does not have yet.
+    async fn write(&self, desk: &mut Desk) -> Result<(), Refused> {
         let cells: Vec<Cell> = {
             let shared = self.shared();
             let unsaved =

@@ -273,16 +273,28 @@ impl Shared {
             }
             return;
         };
-        let next = self.queue.pop_front();
-        let state = if next.is_some() { KernelStatus::Busy } else { KernelStatus::Idle };
-        let name = self.state.kernel.name.clone();
-        self.tell_kernel(KernelState { name, state, why: None });
-        if let Some(mut run) = next {
+        if let Some(mut run) = self.queue.pop_front() {
             run.began = Some(Instant::now());
             // Where nobody hears it, the kernel's end is told.
             let _ = orders.send(Order::Run(run.number, run.source.clone()));
             self.running = Some(run);
         }
+        self.tell_standing();
+    }
+
+    /// Tells how the kernel stands that is there.
+    fn tell_standing(&mut self) {
+        let state = match (self.silent, &self.running) {
+            (Some(_), _) => KernelStatus::Silent,
+            (None, Some(_)) => KernelStatus::Busy,
+            (None, None) => KernelStatus::Idle,
+        };
+        let why = self.silent.map(|silent| {
+            let seconds = silent.as_secs_f64();
+            format!("it has not answered for {seconds} s; interrupt it, or restart it")
+        });
+        let name = self.state.kernel.name.clone();
+        self.tell_kernel(KernelState { name, state, why });
     }
 
     fn order_interrupt(&self) {
@@ -333,6 +345,7 @@ impl Shared {
     fn part(&mut self, why: &str, state: KernelStatus) -> Vec<Ended> {
         self.generation += 1;
         self.orders = None;
+        self.silent = None;
         let name = self.state.kernel.name.clone();
         let known = (state == KernelStatus::Dead).then(|| why.to_owned());
         self.tell_kernel(KernelState { name, state, why: known });
@@ -356,7 +369,7 @@ impl Shared {
             | Event::Output(of, ..)
             | Event::Clear(of, _)
             | Event::Ended(of, ..) => *of,
-            Event::Update(..) | Event::Dead(_) => run.number,
+            Event::Update(..) | Event::Silent(_) | Event::Dead(_) => run.number,
         };
         if of == run.number {
             match event {
@@ -377,7 +390,7 @@ impl Shared {
                     self.flush_of(&mut run);
                     self.clear(&mut run, waits);
                 }
-                Event::Ended(..) | Event::Dead(_) => {}
+                Event::Ended(..) | Event::Silent(_) | Event::Dead(_) => {}
             }
         }
         self.running = Some(run);
@@ -421,6 +434,11 @@ async fn listen(room: Weak<Room>, generation: u64, mut events: mpsc::Receiver<Ev
                 let mut shared = room.shared();
                 if shared.generation != generation {
                     return;
+                }
+                if let Event::Silent(silent) = event {
+                    shared.silent = silent;
+                    shared.tell_standing();
+                    continue;
                 }
                 shared.hear(event);
                 if flush.is_none() {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{broadcast, mpsc};
 
@@ -27,6 +28,8 @@ pub(super) struct Shared {
     pub(super) displays: HashMap<String, Vec<(String, usize)>>,
     /// The kernel has ended by itself, and none was started since.
     pub(super) died: bool,
+    /// For how long the kernel has not answered, where that is too long.
+    pub(super) silent: Option<Duration>,
     pub(super) closed: bool,
 }
 
@@ -43,6 +46,7 @@ impl Shared {
             unsaved: BTreeSet::new(),
             displays: HashMap::new(),
             died: false,
+            silent: None,
             closed: false,
         }
     }
@@ -59,6 +63,13 @@ impl Shared {
     pub(super) fn tell_kernel(&mut self, kernel: KernelState) {
         if self.state.kernel != kernel {
             self.tell(None, What::Kernel(kernel));
+        }
+    }
+
+    /// Tells what is wrong with the file, or that nothing is any more, if that is new.
+    pub(super) fn tell_trouble(&mut self, trouble: Option<String>) {
+        if self.state.trouble != trouble {
+            self.tell(None, What::File { trouble });
         }
     }
 
@@ -115,6 +126,7 @@ pub(super) fn apply(state: &mut State, what: &What) {
             cell.execution_count = *execution_count;
         }),
         What::Kernel(kernel) => state.kernel = kernel.clone(),
+        What::File { trouble } => state.trouble.clone_from(trouble),
         What::Reloaded { state: new } => *state = new.clone(),
     }
 }

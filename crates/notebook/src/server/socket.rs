@@ -13,7 +13,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Semaphore, mpsc};
 
 use super::{MESSAGE, Shared};
-use crate::chat::Asked;
+use crate::chat::{Asked, StoppedBy};
 use crate::types::{By, Change, Edit, Refused};
 
 /// How long a page may take to show the token, and to take what is sent.
@@ -42,6 +42,8 @@ enum Other {
     RestartKernel,
     Ask { text: String },
     Stop,
+    NewConversation,
+    WriteAnew,
 }
 
 /// Talks with a page until it goes or is made to.
@@ -181,7 +183,12 @@ async fn fulfil(shared: &Shared, wish: Other) -> Outcome {
             Ok(asked) => Ok(json!({"joined": asked == Asked::Joined})),
             Err(why) => refused(why),
         },
-        Other::Stop => Ok(json!({"stopped": shared.stop().await})),
+        Other::NewConversation => match shared.chat.anew() {
+            Ok(()) => Ok(json!({})),
+            Err(why) => refused(why),
+        },
+        Other::WriteAnew => shared.room.write_anew().await.map(|()| json!({})).map_err(no),
+        Other::Stop => Ok(json!({"stopped": shared.stop(StoppedBy::User).await})),
     }
 }
 

@@ -18,6 +18,7 @@ pub(super) fn kernel(kernel: &KernelState) -> String {
         KernelStatus::Starting => "is starting",
         KernelStatus::Idle => "is idle",
         KernelStatus::Busy => "is busy",
+        KernelStatus::Silent => "does not answer",
         KernelStatus::Dead => "is dead",
         KernelStatus::Stopped => "is stopped",
     };

@@ -30,6 +30,14 @@ pub(crate) async fn run(connection: &str) {
     iopub.bind(&url("iopub_port")).await.unwrap();
     control.bind(&url("control_port")).await.unwrap();
     shell.bind(&url("shell_port")).await.unwrap();
+    let mut heart = RouterSocket::new();
+    heart.bind(&url("hb_port")).await.unwrap();
+    tokio::spawn(async move {
+        loop {
+            let beat = heart.recv().await.unwrap();
+            heart.send(beat).await.unwrap();
+        }
+    });
     let key = hmac::Key::new(hmac::HMAC_SHA256, info["key"].as_str().unwrap().as_bytes());
     let mut kernel = Kernel { key, iopub, count: 0, number: 0 };
     let mut interrupts = signal(SignalKind::interrupt()).unwrap();
@@ -107,6 +115,17 @@ impl Kernel {
                     self.key = own;
                     continue;
                 }
+                // A text that is no text, as Python's JSON has it.
+                "half" => {
+                    let content = r#"{"ename":"Half","evalue":"a\ud800b","traceback":["\udc00"]}"#;
+                    let frames = self.seal_text(heard, "error", content, None);
+                    self.iopub.send(frames).await.unwrap();
+                    continue;
+                }
+                "process" => {
+                    let number = format!("{}\n", std::process::id());
+                    ("stream", json!({ "name": "stdout", "text": number }))
+                }
                 "fail" => return Some(self.fails(heard, rest).await),
                 "die" => std::process::exit(rest.parse().unwrap()),
                 "hang" => std::future::pending().await,
@@ -139,14 +158,24 @@ impl Kernel {
         content: &Value,
         peer: Option<&[u8]>,
     ) -> ZmqMessage {
+        self.seal_text(heard, kind, &content.to_string(), peer)
+    }
+
+    fn seal_text(
+        &mut self,
+        heard: &Heard,
+        kind: &str,
+        content: &str,
+        peer: Option<&[u8]>,
+    ) -> ZmqMessage {
         self.number += 1;
         let header = json!({
             "msg_id": format!("tiny-{}", self.number), "session": "tiny", "username": "tiny",
             "date": "2026-01-01T00:00:00Z", "msg_type": kind, "version": "5.3",
         });
-        let parts = [header, heard.header.clone(), json!({}), content.clone()];
+        let parts = [header.to_string(), heard.header.to_string(), json!({}).to_string()];
         let parts: Vec<Vec<u8>> =
-            parts.iter().map(|part| serde_json::to_vec(part).unwrap()).collect();
+            parts.into_iter().chain([content.to_owned()]).map(String::into_bytes).collect();
         let tag = hmac::sign(&self.key, &parts.concat());
         let signature: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
         let topic = peer.map_or_else(|| kind.as_bytes().to_vec(), <[u8]>::to_vec);

@@ -94,6 +94,7 @@ impl Place {
         let options = ChatOptions {
             journals: Some(state.join("runs")),
             lists: Some(state.join("notebooks")),
+            made: room.was_made(),
         };
         let explain = Box::new(|_: &_| None);
         let (chat, warnings) = Chat::open(agent, room.path(), options, explain).await;
@@ -101,7 +102,8 @@ impl Place {
         let mut options = ServerOptions::default();
         options.grace = setup.grace;
         let free = SocketAddr::from(([127, 0, 0, 1], 0));
-        let server = Server::bind(room.clone(), chat.clone(), free, options).await.unwrap();
+        let listener = Server::listen(free).await.unwrap();
+        let server = Server::new(room.clone(), chat.clone(), listener, options).unwrap();
         let (url, stop) = (server.url(), CancellationToken::new());
         let serving = tokio::spawn(server.run(stop.clone().cancelled_owned()));
         Served { room, chat, answers, url, stop, serving }

@@ -1,0 +1,192 @@
+//! Which notebook a conversation belongs to: not whatever has the path now, but the notebook whose
+//! cells it knows. Cells have names of their own in the file, which every program keeps; a number
+//! of the file's would be another one after each save, and a mark in it would change what is the
+//! user's. What is known of them is beside the list of runs.
+
+use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use softland_agent::core::Digest;
+
+use crate::document::MAX_FILE;
+use crate::mend::mend;
+
+/// Notebooks that are looked through for one that was moved.
+const MOST: usize = 10_000;
+
+/// What is known of a notebook.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Known {
+    notebook: PathBuf,
+    cells: BTreeSet<String>,
+}
+
+/// What the file at a notebook's path is to the list that is kept for the path.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Is {
+    /// The notebook that the list is of, as far as can be told.
+    Same,
+    /// Another one, which has come to the path since.
+    Another,
+    /// One that was elsewhere, where this list is kept for it.
+    Moved(PathBuf),
+}
+
+/// Whose conversation the list at `list` is; `made`: the notebook's file was not there just now.
+pub(super) fn whose(list: &Path, notebook: &Path, made: bool) -> Is {
+    if made {
+        return Is::Another;
+    }
+    let cells = cells(notebook);
+    let known = read(&place(list)).unwrap_or_default();
+    // One of them without a cell tells nothing.
+    let differ = !known.cells.is_empty() && !cells.is_empty() && known.cells.is_disjoint(&cells);
+    if list.exists() && !differ {
+        return Is::Same;
+    }
+    moved(list, &cells).map_or(if differ { Is::Another } else { Is::Same }, Is::Moved)
+}
+
+/// Keeps what the notebook has now.
+pub(super) fn remember(list: &Path, notebook: &Path) -> std::io::Result<()> {
+    let known = Known { notebook: notebook.to_owned(), cells: cells(notebook) };
+    write(&place(list), &known)
+}
+
+fn write(place: &Path, known: &Known) -> std::io::Result<()> {
+    let text = serde_json::to_vec(known)?;
+    let temporary = place.with_extension("cells-tmp");
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(&temporary)?.write_all(&text)?;
+    std::fs::rename(temporary, place)
+}
+
+/// Puts a list away, whose notebook is not at its path any more: it is found by its cells.
+pub(super) fn put_away(list: &Path) -> std::io::Result<()> {
+    if !list.exists() {
+        return Ok(());
+    }
+    let name = list.file_stem().unwrap_or_default().to_string_lossy();
+    let free = |n: &usize| !list.with_file_name(format!("{name}.{n}.ndjson")).exists();
+    let n = (1..MOST).find(free).ok_or_else(|| std::io::Error::other("too many are put away"))?;
+    let away = list.with_file_name(format!("{name}.{n}.ndjson"));
+    let known = read(&place(list)).unwrap_or_default();
+    write(&place(&away), &Known { notebook: PathBuf::new(), ..known })?;
+    std::fs::rename(list, &away)
+}
+
+/// Takes a list for one's own.
+pub(super) fn take(from: &Path, list: &Path) -> std::io::Result<()> {
+    std::fs::rename(from, list)?;
+    std::fs::remove_file(place(from))
+}
+
+/// The list of a notebook whose file is gone and of whose cells these have at least half.
+fn moved(own: &Path, cells: &BTreeSet<String>) -> Option<PathBuf> {
+    let folder = std::fs::read_dir(own.parent()?).ok()?;
+    folder.flatten().take(MOST).map(|entry| entry.path()).find_map(|path| {
+        let list = path.with_extension("ndjson");
+        let is_one = path.extension().is_some_and(|kind| kind == "cells") && list != own;
+        let known = is_one.then(|| read(&path)).flatten()?;
+        let common = known.cells.intersection(cells).count();
+        let same = common > 0 && common * 2 >= known.cells.len();
+        (same && list.exists() && !known.notebook.exists()).then_some(list)
+    })
+}
+
+fn place(list: &Path) -> PathBuf {
+    list.with_extension("cells")
+}
+
+fn read(place: &Path) -> Option<Known> {
+    serde_json::from_slice(&std::fs::read(place).ok()?).ok()
+}
+
+/// The names of a notebook's cells; where the file keeps none, what stands in them.
+fn cells(notebook: &Path) -> BTreeSet<String> {
+    #[derive(Deserialize)]
+    struct Notebook {
+        cells: Vec<Cell>,
+    }
+    #[derive(Deserialize)]
+    struct Cell {
+        id: Option<String>,
+        source: Option<Value>,
+    }
+    let text = || {
+        let mut text = String::new();
+        std::fs::File::open(notebook).ok()?.take(MAX_FILE).read_to_string(&mut text).ok()?;
+        serde_json::from_str::<Notebook>(&mend(&text)).ok()
+    };
+    let cells = text().map(|notebook| notebook.cells).unwrap_or_default();
+    let name = |cell: Cell| {
+        cell.id.filter(|id| !id.is_empty()).or_else(|| {
+            let source = cell.source?;
+            let none = source
+                .as_str()
+                .map_or_else(|| source.as_array().is_none_or(Vec::is_empty), str::is_empty);
+            (!none).then(|| Digest::of(source.to_string().as_bytes()).to_string())
+        })
+    };
+    cells.into_iter().filter_map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn notebook_of(path: &Path, ids: &[&str]) {
+        let cells: Vec<Value> =
+            ids.iter().map(|id| serde_json::json!({"id": id, "source": []})).collect();
+        std::fs::write(path, serde_json::json!({"cells": cells}).to_string()).unwrap();
+    }
+
+    #[test]
+    fn a_conversation_belongs_to_the_cells_and_not_to_the_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let (list, notebook) = (at("a.ndjson"), at("a.ipynb"));
+        notebook_of(&notebook, &["one", "two"]);
+        assert_eq!(whose(&list, &notebook, false), Is::Same, "nothing is known");
+        std::fs::write(&list, "").unwrap();
+        remember(&list, &notebook).unwrap();
+        notebook_of(&notebook, &["two", "three"]);
+        assert_eq!(whose(&list, &notebook, false), Is::Same, "it was edited");
+        notebook_of(&notebook, &[]);
+        assert_eq!(whose(&list, &notebook, false), Is::Same, "nobody can tell");
+        assert_eq!(whose(&list, &notebook, true), Is::Another, "it was not there");
+        notebook_of(&notebook, &["other"]);
+        assert_eq!(whose(&list, &notebook, false), Is::Another);
+        // It was moved; what has its path now is another one.
+        notebook_of(&at("b.ipynb"), &["one", "two", "new"]);
+        assert_eq!(whose(&at("b.ndjson"), &at("b.ipynb"), false), Is::Same, "a copy has none");
+        std::fs::remove_file(&notebook).unwrap();
+        assert_eq!(whose(&at("b.ndjson"), &at("b.ipynb"), false), Is::Moved(list.clone()));
+        notebook_of(&at("c.ipynb"), &["else"]);
+        assert_eq!(whose(&at("c.ndjson"), &at("c.ipynb"), false), Is::Same);
+        // Another has its path now, and its list was put away.
+        notebook_of(&notebook, &["else"]);
+        put_away(&list).unwrap();
+        assert!(!list.exists());
+        let Is::Moved(away) = whose(&at("b.ndjson"), &at("b.ipynb"), false) else {
+            panic!("it is not found")
+        };
+        take(&away, &at("b.ndjson")).unwrap();
+        assert!(!away.exists() && at("b.ndjson").exists());
+    }
+
+    #[test]
+    fn cells_without_names_are_told_by_what_stands_in_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.ipynb");
+        std::fs::write(&path, r#"{"cells":[{"source":"1"},{"source":["1"]},{"source":""}]}"#)
+            .unwrap();
+        assert_eq!(cells(&path).len(), 2);
+    }
+}
