@@ -2,7 +2,7 @@
 //!
 //! The one place that knows `rmcp`. A server is never trusted: its messages are bounded, its calls
 //! end in time, its words are results like any other, and it ends with this process. What it says
-//! of its tools is asked once, before a run; the tools of a run never change.
+//! of its tools is asked before a run; the tools of a run never change.
 
 mod child;
 mod client;
@@ -10,6 +10,7 @@ mod content;
 mod file;
 mod http;
 mod lines;
+mod open;
 mod serve;
 mod tool;
 

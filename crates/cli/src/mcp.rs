@@ -183,6 +183,8 @@ impl Specialist for Served {
         events: &mut (dyn for<'e> FnMut(&'e Event) + Send),
         cancel: &CancellationToken,
     ) -> Result<Report, String> {
+        // Each run has the tools that there are as it begins.
+        self.servers.follow().await;
         let settings = Settings::without_prompt(&self.run, &self.servers)
             .map_err(|failure| failure.messages.join("; "))?;
         let Settings { agent, mut places, .. } = settings;

@@ -224,7 +224,7 @@ fn means(
     root: &Root,
     servers: &Servers,
 ) -> Result<Means, Failure> {
-    let means = Means::new(root.clone()).with_offered(servers.tools());
+    let means = Means::new(root.clone()).with_offered(&servers.tools());
     if args.allow_shell { Ok(means.with_programs(programs::allowed(config)?)) } else { Ok(means) }
 }
 

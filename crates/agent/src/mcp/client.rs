@@ -1,7 +1,9 @@
-//! Servers that run: started together, asked for their tools once, ended together.
+//! Servers that run: started together, asked for their tools, and anew where these have changed,
+//! ended together.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -18,6 +20,7 @@ use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::{ClientHandler, serve_client};
 use softland_session::core::policy::{LoopKey, LoopKind, Policy};
+use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 
 use super::child::{LastWords, Process};
@@ -55,11 +58,22 @@ pub struct StartError {
 /// Servers under way. Dropped, it ends them at once.
 #[derive(Default)]
 pub struct Servers {
-    tools: Vec<Arc<dyn Tool>>,
-    hints: Vec<(String, LoopKind)>,
+    /// What errors call their file.
+    label: String,
     running: Vec<Running>,
+    offered: Mutex<Offered>,
+    /// Held while lists that have changed are asked for.
+    following: tokio::sync::Mutex<()>,
+    start_time: Duration,
     /// Worth saying, in the way of nothing.
     pub warnings: Vec<String>,
+}
+
+/// The tools of all servers.
+#[derive(Default)]
+struct Offered {
+    tools: Vec<Arc<dyn Tool>>,
+    hints: Vec<(String, LoopKind)>,
 }
 
 impl std::fmt::Debug for Servers {
@@ -73,6 +87,9 @@ pub(super) struct Connection {
     pub(super) name: String,
     pub(super) peer: Peer<RoleClient>,
     pub(super) call_time: Duration,
+    /// Read by each call that is under way, so that the end waits until all have said what they
+    /// have to.
+    pub(super) calls: Arc<RwLock<()>>,
     ended: CancellationToken,
     why: Why,
     words: LastWords,
@@ -116,12 +133,18 @@ struct Running {
     name: String,
     service: RunningService<RoleClient, Ears>,
     process: Option<Process>,
+    connection: Arc<Connection>,
+    /// Its tools, as it told of them last.
+    told: Mutex<Vec<Told>>,
+    /// They are others now.
+    changed: Arc<AtomicBool>,
 }
 
 /// What is heard of a server. It may ask for nothing: no roots, sampling or elicitation is offered.
 struct Ears {
     name: String,
     heard: Heard,
+    changed: Arc<AtomicBool>,
 }
 
 impl ClientHandler for Ears {
@@ -131,6 +154,7 @@ impl ClientHandler for Ears {
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.changed.store(true, Ordering::SeqCst);
         // A request's tools are part of what a provider has cached, and a model has been told.
         (self.heard)(&self.name, "its list of tools has changed: that holds from the next run on");
     }
@@ -161,60 +185,69 @@ impl Servers {
             let begun = begin(server, (start_time, call_time), env, heard).await;
             begun.map_err(|why| format!("{}: server `{}`: {why}", file.label, server.name))
         });
-        let (mut servers, mut messages) = (Self::default(), Vec::new());
+        let label = file.label.clone();
+        let (mut servers, mut messages) =
+            (Self { label, start_time, ..Self::default() }, Vec::new());
         for begun in join_all(begun).await {
             match begun {
-                Ok((running, connection, told)) => {
-                    servers.running.push(running);
-                    servers.offer(&file.label, &connection, &told);
-                }
+                Ok(running) => servers.running.push(running),
                 Err(message) => messages.push(message),
             }
         }
         if messages.is_empty() {
+            servers.warnings = servers.offer();
             return Ok(servers);
         }
         servers.end().await;
         Err(StartError { messages })
     }
 
-    /// Takes the tools of a server.
-    fn offer(&mut self, label: &str, connection: &Arc<Connection>, told: &[Told]) {
-        for tool in told {
-            let made = McpTool::new(tool, connection);
-            let made = made.and_then(|made| {
-                let def = made.def();
-                let taken = self.tools.iter().any(|other| other.def().name == def.name);
-                if taken {
-                    Err(format!("a second tool `{}` is left out", def.name))
-                } else {
-                    Ok(made)
-                }
-            });
-            match made {
-                Err(why) => {
-                    self.warnings.push(format!("{label}: server `{}`: {why}", connection.name));
-                }
-                Ok(made) => {
-                    if let Some(reads) = McpTool::says_whether_it_reads(tool) {
-                        let kind = if reads { LoopKind::Reads } else { LoopKind::Writes };
-                        self.hints.push((made.def().name, kind));
-                    }
-                    self.tools.push(Arc::new(made));
+    /// Takes the tools that the servers have told of; what cannot be one is said.
+    fn offer(&self) -> Vec<String> {
+        let (mut offered, mut warnings) = (Offered::default(), Vec::new());
+        for Running { connection, told, .. } in &self.running {
+            for tool in lock(told).iter() {
+                if let Err(why) = offered.take(tool, connection) {
+                    let server = &connection.name;
+                    warnings.push(format!("{}: server `{server}`: {why}", self.label));
                 }
             }
         }
+        *lock(&self.offered) = offered;
+        warnings
+    }
+
+    /// Asks those servers anew whose tools have changed: for whoever begins another run. Where one
+    /// does not answer, what it told before holds.
+    pub async fn follow(&self) {
+        let _alone = self.following.lock().await;
+        let changed = |running: &&Running| running.changed.swap(false, Ordering::SeqCst);
+        let changed: Vec<&Running> = self.running.iter().filter(changed).collect();
+        if changed.is_empty() {
+            return;
+        }
+        join_all(changed.into_iter().map(|running| async {
+            let asked = all_tools(&running.connection.peer);
+            match tokio::time::timeout(self.start_time, asked).await {
+                Ok(Ok(told)) => *lock(&running.told) = told,
+                Ok(Err(_)) | Err(_) => running.changed.store(true, Ordering::SeqCst),
+            }
+        }))
+        .await;
+        // A tool that is left out is missed by the agent file that names it.
+        let _ = self.offer();
     }
 
     /// The tools of all servers.
     #[must_use]
-    pub fn tools(&self) -> &[Arc<dyn Tool>] {
-        &self.tools
+    pub fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        lock(&self.offered).tools.clone()
     }
 
     /// Tells a policy what the servers say of their tools, where it says nothing itself.
     pub fn hint(&self, policy: &mut Policy, used: &dyn Fn(&str) -> bool) {
-        for (name, kind) in self.hints.iter().filter(|(name, _)| used(name)) {
+        let offered = lock(&self.offered);
+        for (name, kind) in offered.hints.iter().filter(|(name, _)| used(name)) {
             policy.loop_keys.entry(name.clone()).or_insert(LoopKey::Kind(*kind));
         }
     }
@@ -223,6 +256,8 @@ impl Servers {
     pub async fn end(mut self) {
         let running = std::mem::take(&mut self.running);
         join_all(running.into_iter().map(|mut running| async move {
+            // Who was called hears first that nobody waits any more.
+            let _ = tokio::time::timeout(END_TIME, running.connection.calls.write()).await;
             let _ = running.service.close_with_timeout(END_TIME).await;
             if let Some(process) = running.process {
                 process.end().await;
@@ -232,7 +267,26 @@ impl Servers {
     }
 }
 
-type Begun = (Running, Arc<Connection>, Vec<Told>);
+impl Offered {
+    /// Takes a tool of a server, or says why not.
+    fn take(&mut self, told: &Told, connection: &Arc<Connection>) -> Result<(), String> {
+        let made = McpTool::new(told, connection)?;
+        let name = made.def().name;
+        if self.tools.iter().any(|other| other.def().name == name) {
+            return Err(format!("a second tool `{name}` is left out"));
+        }
+        if let Some(reads) = McpTool::says_whether_it_reads(told) {
+            self.hints.push((name, if reads { LoopKind::Reads } else { LoopKind::Writes }));
+        }
+        self.tools.push(Arc::new(made));
+        Ok(())
+    }
+}
+
+/// Nothing that is held here panics; were one poisoned, what it holds is whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Starts one server and asks for its tools.
 async fn begin(
@@ -240,8 +294,10 @@ async fn begin(
     (start_time, call_time): (Duration, Duration),
     env: &(dyn Fn(&str) -> Option<String> + Sync),
     heard: &Heard,
-) -> Result<Begun, String> {
-    let ears = Ears { name: server.name.clone(), heard: Arc::clone(heard) };
+) -> Result<Running, String> {
+    let changed = Arc::new(AtomicBool::new(false));
+    let (name, heard_of) = (server.name.clone(), Arc::clone(&changed));
+    let ears = Ears { name: name.clone(), heard: Arc::clone(heard), changed: heard_of };
     let ended = CancellationToken::new();
     let (why, words, mut process, service) = match &server.place {
         Place::Program(program) => {
@@ -295,10 +351,10 @@ async fn begin(
         }
         Err(_) => return Err(format!("tools/list: {}", too_long(start_time))),
     };
-    let name = server.name.clone();
-    let connection =
-        Arc::new(Connection { name: name.clone(), peer, call_time, ended, why, words });
-    Ok((Running { name, service, process }, connection, told))
+    let (calls, told) = (Arc::default(), Mutex::new(told));
+    let connection = Connection { name: name.clone(), peer, call_time, calls, ended, why, words };
+    let connection = Arc::new(connection);
+    Ok(Running { name, service, process, connection, told, changed })
 }
 
 /// All pages of a server's tools.

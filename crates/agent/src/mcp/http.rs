@@ -6,17 +6,24 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::CONTENT_TYPE;
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rmcp::model::RequestId;
 use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use super::lines::SAME_ID;
 use super::serve::{Last, SESSION, Served, Specialist};
 
 /// Where it is.
@@ -27,6 +34,9 @@ const IDLE: Duration = Duration::from_secs(4 * 60 * 60);
 
 /// How long a request's head may take.
 const HEAD: Duration = Duration::from_secs(30);
+
+/// How long the rest of a request may take.
+const BODY: Duration = Duration::from_secs(30);
 
 /// Connections at a time.
 const CONNECTIONS: usize = 256;
@@ -158,17 +168,21 @@ async fn connection(stream: TcpStream, service: Service, served: Served) {
         .await;
 }
 
-fn unreadable() -> Response<Body> {
-    const ERROR: &str =
-        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}"#;
-    let body = http_body_util::Full::new(bytes::Bytes::from_static(ERROR.as_bytes()));
-    let mut response = Response::new(Body::new(body));
-    *response.status_mut() = StatusCode::BAD_REQUEST;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+type Body = http_body_util::combinators::BoxBody<Bytes, Infallible>;
+
+/// An error of JSON-RPC, with the status that it has over HTTP.
+fn refused(status: StatusCode, code: i64, message: &str, id: Value) -> Response<Body> {
+    let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
+    let mut response = Response::new(Body::new(Full::new(error.to_string().into())));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if status == StatusCode::REQUEST_TIMEOUT || status == StatusCode::PAYLOAD_TOO_LARGE {
+        // What is left of the body is not read.
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
     response
 }
-
-type Body = http_body_util::combinators::BoxBody<bytes::Bytes, Infallible>;
 
 async fn answer(request: Request<Incoming>, service: &Service, served: &Served) -> Response<Body> {
     if request.uri().path() != PATH {
@@ -176,18 +190,108 @@ async fn answer(request: Request<Incoming>, service: &Service, served: &Served) 
         *response.status_mut() = StatusCode::NOT_FOUND;
         return response;
     }
-    let ends = (request.method() == Method::DELETE)
-        .then(|| request.headers().get(SESSION)?.to_str().ok().map(str::to_owned))
-        .flatten();
-    let json = request.headers().get(CONTENT_TYPE).and_then(|of| of.to_str().ok());
-    let json = json.is_some_and(|of| of.trim_start().starts_with("application/json"));
-    let response = service.handle(request).await;
+    let header = |name: &str| request.headers().get(name)?.to_str().ok().map(str::to_owned);
+    let session = header(SESSION);
+    let json = header("content-type").is_some_and(|of| of.starts_with("application/json"));
+    let (method, (head, body)) = (request.method().clone(), request.into_parts());
+    let body = match read(body).await {
+        Ok(body) => body,
+        Err(response) => return *response,
+    };
+    let open = match (method == Method::POST && json).then(|| message(&body, session.as_deref())) {
+        Some(Err(response)) => return *response,
+        Some(Ok(Some(key))) => {
+            let id = serde_json::to_value(&key.1).unwrap_or_default();
+            let Some(open) = served.open.begin(key) else {
+                return refused(StatusCode::BAD_REQUEST, -32600, SAME_ID, id);
+            };
+            Some(open)
+        }
+        Some(Ok(None)) | None => None,
+    };
+    let response = service.handle(Request::from_parts(head, Full::new(body))).await;
     if json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
-        // Said of what is no JSON, or no message, in a body that is called JSON.
-        return unreadable();
+        // Said of what is no message, in a body that is called JSON.
+        return refused(StatusCode::BAD_REQUEST, -32600, "Invalid request", Value::Null);
     }
-    if let Some(session) = ends.filter(|_| response.status().is_success()) {
+    if let Some(session) = session.filter(|_| method == Method::DELETE)
+        && response.status().is_success()
+    {
         served.end_session(&session);
     }
-    response
+    let Some(open) = open else { return response };
+    // The request is under way until its answer is written, or given up.
+    response.map(|body| {
+        let held = body.map_frame(move |frame| {
+            let _ = &open;
+            frame
+        });
+        Body::new(held)
+    })
+}
+
+/// All of a body, of bounded size and time.
+async fn read<B>(body: B) -> Result<Bytes, Box<Response<Body>>>
+where
+    B: hyper::body::Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let too_large = || {
+        let message = format!("a request has at most {} MiB", MAX_REQUEST >> 20);
+        Box::new(refused(StatusCode::PAYLOAD_TOO_LARGE, -32600, &message, Value::Null))
+    };
+    if body.size_hint().lower() > MAX_REQUEST as u64 {
+        return Err(too_large());
+    }
+    match tokio::time::timeout(BODY, Limited::new(body, MAX_REQUEST).collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        // The client has gone: nobody reads this.
+        Ok(Err(_)) => {
+            Err(Box::new(refused(StatusCode::BAD_REQUEST, -32700, "cut off", Value::Null)))
+        }
+        Err(_) => {
+            let message = format!("the request did not come within {} s", BODY.as_secs());
+            Err(Box::new(refused(StatusCode::REQUEST_TIMEOUT, -32600, &message, Value::Null)))
+        }
+    }
+}
+
+/// The session and the id of a request that waits for an answer; or why it is none.
+fn message(
+    body: &[u8],
+    session: Option<&str>,
+) -> Result<Option<(String, RequestId)>, Box<Response<Body>>> {
+    #[derive(Deserialize)]
+    struct Asked {
+        method: Option<IgnoredAny>,
+        id: Option<RequestId>,
+    }
+    let bad = |code, message: &str| {
+        Box::new(refused(StatusCode::BAD_REQUEST, code, message, Value::Null))
+    };
+    if body.trim_ascii_start().first() == Some(&b'[') {
+        return Err(bad(-32600, "one message at a time: batches are not read"));
+    }
+    match serde_json::from_slice::<Asked>(body) {
+        Ok(Asked { method: Some(_), id: Some(id) }) => {
+            Ok(session.map(|session| (session.to_owned(), id)))
+        }
+        Err(error) if !error.is_data() => Err(bad(-32700, &format!("Parse error: {error}"))),
+        Ok(_) | Err(_) => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_come_is_not_waited_for() {
+        let never = futures_util::stream::pending::<Result<_, Infallible>>();
+        let response = read(http_body_util::StreamBody::new(never)).await.unwrap_err();
+        assert_eq!(response.status(), StatusCode::REQUEST_TIMEOUT);
+        let huge = Full::new(Bytes::from(vec![b' '; MAX_REQUEST + 1]));
+        assert_eq!(read(huge).await.unwrap_err().status(), StatusCode::PAYLOAD_TOO_LARGE);
+    }
 }

@@ -1,9 +1,11 @@
 //! One JSON-RPC message a line, over a pair of pipes: bounded, and never silent about what is
 //! wrong. `rmcp`'s own transport drops lines that are too long, so that a call waits in vain.
 
+use std::collections::HashSet;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use rmcp::model::{JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, ServiceRole, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::Value;
@@ -43,7 +45,35 @@ pub(super) struct Lines<R, W> {
     answers: bool,
     /// The refusal that is being written; nothing more is read before it is.
     refusing: Option<JoinHandle<()>>,
+    /// The requests that are to be answered yet.
+    open: Open,
 }
+
+/// Ids of requests under way. Of two with one id, `rmcp` answers one.
+#[derive(Clone, Debug, Default)]
+struct Open(Arc<Mutex<HashSet<RequestId>>>);
+
+impl Open {
+    /// Whether there is none of this id; then there is one.
+    fn begin(&self, id: &RequestId) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone())
+    }
+
+    fn end(&self, id: &RequestId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+    }
+}
+
+/// The request that a line takes back, which is not answered any more.
+fn taken_back(line: &[u8]) -> Option<RequestId> {
+    let message: Value = serde_json::from_slice(line).ok()?;
+    let is_one = message.get("method")? == "notifications/cancelled";
+    let id = message.get("params")?.get("requestId").filter(|_| is_one)?;
+    serde_json::from_value(id.clone()).ok()
+}
+
+/// What a request is told whose id another one has.
+pub(super) const SAME_ID: &str = "a request with this id is under way";
 
 /// A line, or why there is none.
 enum Read {
@@ -62,12 +92,23 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<
             ended,
             answers,
             refusing: None,
+            open: Open::default(),
         }
     }
 
     /// Where it will stand why nothing more is read.
     pub(super) fn why(&self) -> Why {
         self.why.clone()
+    }
+
+    /// Writes a refusal.
+    fn refuse(&mut self, refusal: Vec<u8>) {
+        // What waits for it may be dropped at any time: it is written by a task.
+        let writer = Arc::clone(&self.writer);
+        self.refusing = Some(tokio::spawn(async move {
+            // Whoever does not read will be found out by the next message.
+            let _ = write(&writer, refusal).await;
+        }));
     }
 
     /// Reads on to the end of a line. May be dropped and called again.
@@ -130,6 +171,14 @@ where
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
         let writer = Arc::clone(&self.writer);
         let bytes = serde_json::to_vec(&item);
+        let answered = match item {
+            JsonRpcMessage::Response(response) => Some(response.id),
+            JsonRpcMessage::Error(error) => error.id,
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+        };
+        if let Some(id) = answered {
+            self.open.end(&id);
+        }
         async move {
             let mut bytes = bytes?;
             bytes.push(b'\n');
@@ -154,7 +203,22 @@ where
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            if let Ok(message) = serde_json::from_slice(&line) {
+            if let Ok(message) = serde_json::from_slice::<RxJsonRpcMessage<Role>>(&line) {
+                match &message {
+                    JsonRpcMessage::Request(request)
+                        if self.answers && !self.open.begin(&request.id) =>
+                    {
+                        let id = serde_json::to_value(&request.id).unwrap_or_default();
+                        self.refuse(refusal(-32600, SAME_ID, id));
+                        continue;
+                    }
+                    JsonRpcMessage::Notification(_) if self.answers => {
+                        if let Some(id) = taken_back(&line) {
+                            self.open.end(&id);
+                        }
+                    }
+                    _ => {}
+                }
                 return Some(message);
             }
             // Some servers print words where only messages belong; they are passed over.
@@ -170,12 +234,7 @@ where
                     None => refusal(-32600, "Invalid request", Value::Null),
                 },
             };
-            // This future may be dropped at any wait: what is written is written by a task.
-            let writer = Arc::clone(&self.writer);
-            self.refusing = Some(tokio::spawn(async move {
-                // Whoever does not read will be found out by the next message.
-                let _ = write(&writer, refusal).await;
-            }));
+            self.refuse(refusal);
         }
     }
 

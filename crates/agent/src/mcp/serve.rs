@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::lines::Lines;
+use super::open::Open;
 use super::this_program;
 use crate::event::{Event, EventKind, Report};
 use crate::tool::{ToolOutput, cut_line};
@@ -60,6 +61,8 @@ pub(super) struct Served {
     stop: CancellationToken,
     /// Over HTTP: what ends the runs of a session.
     sessions: Arc<Mutex<HashMap<String, CancellationToken>>>,
+    /// Over HTTP: calls under way.
+    pub(super) open: Open,
     /// Held by each run; closed when none is left.
     alive: mpsc::Sender<()>,
 }
@@ -111,8 +114,8 @@ impl Served {
         stop: CancellationToken,
     ) -> (Self, Last) {
         let (alive, last) = mpsc::channel(1);
-        let sessions = Arc::default();
-        (Self { specialists: specialists.into(), stop, sessions, alive }, Last(last))
+        let (specialists, sessions) = (specialists.into(), Arc::default());
+        (Self { specialists, stop, sessions, open: Open::default(), alive }, Last(last))
     }
 
     /// Ends the runs of a session at once.
@@ -126,9 +129,7 @@ impl Served {
 
     /// What ends a run that this request asks for, besides the request's own cancellation.
     fn until(&self, context: &RequestContext<RoleServer>) -> CancellationToken {
-        let parts = context.extensions.get::<Parts>();
-        let session = parts.and_then(|parts| parts.headers.get(SESSION)?.to_str().ok());
-        match (session, self.sessions.lock()) {
+        match (session(context), self.sessions.lock()) {
             (Some(session), Ok(mut sessions)) => {
                 let token = sessions.entry(session.to_owned());
                 token.or_insert_with(|| self.stop.child_token()).child_token()
@@ -166,6 +167,8 @@ impl Served {
     ) -> ToolOutput {
         let cancel = self.until(context);
         let _alive = self.alive.clone();
+        let session = session(context).map(str::to_owned);
+        let _open = session.and_then(|session| self.open.join((session, context.id.clone())));
         let (told, mut progress) = mpsc::channel(WAITING);
         let mut steps = Steps::default();
         let mut events = |event: &Event| {
@@ -200,6 +203,11 @@ impl Served {
             }
         }
     }
+}
+
+/// The session of a request over HTTP.
+fn session(context: &RequestContext<RoleServer>) -> Option<&str> {
+    context.extensions.get::<Parts>()?.headers.get(SESSION)?.to_str().ok()
 }
 
 /// Tells a client that asked for it how far a run is.

@@ -83,8 +83,15 @@ impl Tool for McpTool {
             Value::Object(members) => Some(members),
             _ => None,
         };
+        // The server's end waits for whoever holds this.
+        let Ok(under_way) = Arc::clone(&server.calls).try_read_owned() else {
+            return ToolOutput::error(format!("{}: server `{}` ends", self.def.name, server.name));
+        };
         // A task of its own: where the call is given up, it still tells the server so.
-        let asked = tokio::spawn(async move { ask(&server, params, &cancel).await });
+        let asked = tokio::spawn(async move {
+            let _under_way = under_way;
+            ask(&server, params, &cancel).await
+        });
         match asked.await {
             Ok(Ok(output)) => output,
             Ok(Err(why)) => ToolOutput::error(format!("{}: {why}", self.def.name)),
@@ -105,6 +112,9 @@ async fn ask(
     let name = &server.name;
     if let Some(why) = server.gone().await {
         return Err(why);
+    }
+    if cancel.is_cancelled() {
+        return Err("the call was cancelled before it was sent".to_owned());
     }
     let request = ClientRequest::CallToolRequest(Request::new(params));
     let options = PeerRequestOptions::with_timeout(server.call_time);

@@ -3,6 +3,7 @@
 #![expect(dead_code, reason = "each test file uses a part of it")]
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
+pub(crate) mod mcp;
 pub(crate) mod server;
 
 use std::io::{Read as _, Write as _};

@@ -1,0 +1,53 @@
+//! Requests over HTTP that are under way: of two with one id in one session, `rmcp` answers one.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::model::RequestId;
+
+/// A session, and the id of a request in it.
+type Key = (String, RequestId);
+
+/// Which there are, and how many hold each.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Open(Arc<Mutex<HashMap<Key, usize>>>);
+
+/// A request is under way for as long as one of these lives.
+#[derive(Debug)]
+pub(super) struct Hold {
+    open: Open,
+    key: Key,
+}
+
+impl Open {
+    /// A request comes; `None` where one of its id is under way.
+    pub(super) fn begin(&self, key: Key) -> Option<Hold> {
+        self.hold(key, |holders| holders == 0)
+    }
+
+    /// What was asked for is at work.
+    pub(super) fn join(&self, key: Key) -> Option<Hold> {
+        self.hold(key, |_| true)
+    }
+
+    fn hold(&self, key: Key, may: impl FnOnce(usize) -> bool) -> Option<Hold> {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let holders = open.get(&key).copied().unwrap_or(0);
+        if !may(holders) {
+            return None;
+        }
+        open.insert(key.clone(), holders + 1);
+        drop(open);
+        Some(Hold { open: self.clone(), key })
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut open = self.open.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match open.get_mut(&self.key) {
+            Some(holders) if *holders > 1 => *holders -= 1,
+            _ => drop(open.remove(&self.key)),
+        }
+    }
+}
