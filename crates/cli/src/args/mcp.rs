@@ -24,11 +24,11 @@ Examples:
   claude mcp add specialists -- softland mcp ~/agents --root . --model anthropic/claude-sonnet-5-5
   softland mcp agents --listen 127.0.0.1:4143 --cost-limit-usd 0.20
 
-Each agent file (*.md) is a tool named as its agent, with one argument, `prompt`. Every call is a run
-of its own, as `softland run` has it, under the file's limits and these flags, and is answered: with
-the answer, marked where it is landed or softland's own, or with an error that says why not. Files
-that name the tool `agent` may call the others of the folder. Standard output carries the protocol
-and nothing else; the end of standard input stops every run.";
+Each agent file (*.md) is a tool named as its agent, with one argument, `prompt`. Every call is a \
+run of its own, as `softland run` has it, under the file's limits and these flags, and is answered: \
+with the answer, marked where it is landed or softland's own, or with an error that says why not. \
+Files that name the tool `agent` may call the others of the folder. Standard output carries the \
+protocol and nothing else; the end of standard input stops every run.";
 
 pub(super) fn mcp() -> Command {
     let command = Command::new("mcp")

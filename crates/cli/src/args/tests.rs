@@ -92,6 +92,19 @@ fn wrong_values_name_flag_and_what_is_allowed() {
     assert!(mistyped.contains("'--tool-calls-limit'"), "{mistyped}");
 }
 
+/// A paragraph is broken in one place: a line that is too long already would leave a word alone.
+#[test]
+fn what_stands_below_a_help_is_not_broken_twice() {
+    for command in command_line().get_subcommands() {
+        let below = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let lines: Vec<&str> = below.lines().collect();
+        for (at, line) in lines.iter().enumerate().filter(|(_, line)| line.len() > 100) {
+            let next = lines.get(at + 1).copied().unwrap_or_default();
+            assert!(next.is_empty(), "{}: {line}\n{next}", command.get_name());
+        }
+    }
+}
+
 #[test]
 fn the_help_lists_every_command() {
     let help = match parsed(&["--help"]) {

@@ -317,20 +317,27 @@ impl View {
             return;
         }
         let message = format!("error: {}", harmless(message).replace('\n', " "));
-        // A terminal breaks a long line itself, but not beside a margin.
-        let lines = if self.show.nested { wrap(&message, self.width) } else { vec![message] };
-        for text in lines {
-            self.pieces.push(Piece::note(Style::Bad, text + "\n"));
-        }
+        self.uncut(Style::Bad, &message);
     }
 
     /// Text that was kept back since it might have been the answer.
     fn show_held(&mut self) {
         let at = self.said.len().saturating_sub(std::mem::take(&mut self.held));
         let held = harmless(self.said.get(at..).unwrap_or_default());
-        if !held.trim().is_empty() {
-            self.pieces.push(Piece::note(Style::Plain, format!("{}\n", held.trim())));
+        if held.trim().is_empty() {
+            return;
         }
+        for line in held.trim().lines() {
+            self.uncut(Style::Plain, line);
+        }
+    }
+
+    /// A line that is not cut. A terminal breaks one that is too long itself, but not beside a
+    /// margin.
+    fn uncut(&mut self, style: Style, text: &str) {
+        let breaks = self.show.nested && !text.trim().is_empty();
+        let lines = if breaks { wrap(text, self.width) } else { vec![text.to_owned()] };
+        self.pieces.extend(lines.into_iter().map(|text| Piece::note(style, text + "\n")));
     }
 
     fn head(&mut self, style: Style, items: &[String]) {
@@ -354,6 +361,9 @@ impl View {
     }
 }
 
+/// Members of a key's table that are shown one by one.
+const MOST_MEMBERS: usize = 3;
+
 /// The keys of a policy that are not as in the default one, as `KEY VALUE`.
 fn set_keys(policy: &Policy) -> Vec<(String, String)> {
     let json = |policy: &Policy| serde_json::to_value(policy).unwrap_or_default();
@@ -362,6 +372,10 @@ fn set_keys(policy: &Policy) -> Vec<(String, String)> {
     let set = keys.into_iter().filter(|(key, value)| default.get(key) != Some(value));
     set.map(|(key, value)| match value {
         serde_json::Value::String(text) => (key, text),
+        // Servers say of each of their tools what it does: nobody reads that in a line.
+        serde_json::Value::Object(tools) if tools.len() > MOST_MEMBERS => {
+            (key, format!("for {}", count(tools.len() as u64, "tool")))
+        }
         value => (key, value.to_string()),
     })
     .collect()

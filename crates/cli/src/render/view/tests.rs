@@ -379,6 +379,12 @@ fn a_sub_agents_error_is_wrapped_whole() {
     let shown = terminal(nested, 40, vec![begin(None), turn(), failed]);
     assert!(shown.lines().all(|line| line.width() <= 40), "{shown}");
     assert_eq!(shown.matches("said").count(), 12);
+    // So is what it says before a call.
+    let words = "I will look for that. ".repeat(6) + "\n\nNow.";
+    let kinds = [vec![begin(None), turn()], text(&words), call("grep", "{}")].concat();
+    let shown = terminal(nested, 20, kinds);
+    assert!(shown.lines().all(|line| line.width() <= 20), "{shown}");
+    assert!(shown.matches("look").count() == 6 && shown.contains("\n\nNow.\n"), "{shown}");
 }
 
 #[test]
@@ -396,4 +402,14 @@ fn markdown_is_rendered_between_the_notes() {
     let respond = [vec![begin(None), turn()], call("respond", "{}"), vec![done("a **b**")]];
     let shown = terminal(Show { markdown: true, ..STREAM }, 80, respond.concat());
     assert!(shown.ends_with("→ respond {}\na b\n"), "{shown}");
+}
+
+#[test]
+fn a_long_table_is_counted() {
+    use softland_agent::core::policy::{LoopKey, LoopKind};
+    let mut policy = Policy::default();
+    for n in 0..40 {
+        policy.loop_keys.insert(format!("mcp__server__tool{n}"), LoopKey::Kind(LoopKind::Reads));
+    }
+    assert_eq!(set_keys(&policy), [("loop_keys".to_owned(), "for 40 tools".to_owned())]);
 }
