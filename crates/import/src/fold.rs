@@ -112,6 +112,13 @@ impl Sink for Folder<'_> {
         if let Some(mut talk) = self.talks.remove(&talk) {
             talk.finish(&mut self.runs);
         }
+        // There may be a million small files: none keeps room for what it will not have.
+        if self.talks.is_empty() {
+            self.talks = BTreeMap::new();
+            if self.runs.len() < 4 {
+                self.runs.shrink_to_fit();
+            }
+        }
     }
 }
 

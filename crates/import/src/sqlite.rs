@@ -54,7 +54,7 @@ fn told(connection: &Connection, out: &mut Out<'_>, on: On<'_>) -> rusqlite::Res
         return Ok(Whose::Softland);
     }
     if opencode::is_its(connection)? {
-        return opencode::database(connection, out, on).map(Whose::OpenCode);
+        return Ok(Whose::OpenCode(opencode::database(connection, out, on)));
     }
     Ok(Whose::Others)
 }

@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{Connection, Statement};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Row, Statement};
 use softland_session::core::Digest;
 
 use super::session::Message;
@@ -25,15 +26,56 @@ pub(crate) fn is_its(connection: &Connection) -> rusqlite::Result<bool> {
 }
 
 /// Reads a database; what it holds, so that the storage it was made from is not counted once more.
+/// What is damaged is listed.
 pub(crate) fn read(
     connection: &Connection,
     out: &mut Out<'_>,
     on: &(dyn Fn() -> bool + Sync),
-) -> rusqlite::Result<Ids> {
+) -> Ids {
     let mut known = Known::default();
-    sessions(connection, &mut known)?;
-    messages(connection, &mut known, out)?;
-    let mut parts = parts(connection, &known)?;
+    let (mut list, mut parts) = (Vec::new(), HashMap::new());
+    // Databases of early versions may lack it.
+    let parents = "SELECT id, parent_id FROM session WHERE parent_id IS NOT NULL";
+    each(connection, parents, &mut |row| {
+        known.parents.extend(text(row, 0).zip(text(row, 1)));
+        Ok(())
+    })
+    .ok();
+    let messages = "SELECT id, session_id, time_created, data FROM message ORDER BY id";
+    let read = each(connection, messages, &mut |row| {
+        let id = text(row, 0).unwrap_or_default();
+        let data = text(row, 3).ok_or_else(|| format!("message {id}: no `data`"));
+        match data
+            .and_then(|data| message(row, &data).map_err(|why| format!("message {id}: {why}")))
+        {
+            Ok(message) => list.push((id, message)),
+            Err(reason) => out.unreadable(None, reason),
+        }
+        Ok(())
+    });
+    broken(out, read);
+    known.take(list);
+    let read = each(connection, "SELECT message_id, rowid FROM part ORDER BY id", &mut |row| {
+        if let Some(at) = text(row, 0).and_then(|id| known.by_id.get(&id)) {
+            parts.entry(*at).or_insert_with(Vec::new).push(row.get(1)?);
+        }
+        Ok(())
+    });
+    broken(out, read);
+    let read = give(connection, &known, parts, out, on);
+    broken(out, read);
+    let messages = known.by_id.keys().map(|id| Digest::of(id.as_bytes())).collect();
+    Ids { messages, ..Ids::default() }
+}
+
+/// Hands on the sessions, one after the other.
+fn give(
+    connection: &Connection,
+    known: &Known,
+    mut parts: HashMap<usize, Vec<i64>>,
+    out: &mut Out<'_>,
+    on: &(dyn Fn() -> bool + Sync),
+) -> rusqlite::Result<()> {
     let mut part = connection.prepare("SELECT length(data), data FROM part WHERE rowid = ?")?;
     let mut by_session = known.by_session();
     for message in &known.messages {
@@ -42,70 +84,57 @@ pub(crate) fn read(
         for at in order {
             if !on() {
                 out.unreadable(None, GIVEN_UP);
-                return Ok(ids(&known));
+                return Ok(());
             }
             let Some(message) = known.messages.get(at) else { continue };
             for row in parts.remove(&at).unwrap_or_default() {
-                if let Err(reason) = take(&mut part, row, &mut session, message)? {
-                    out.unreadable(None, format!("part {row} of its table: {reason}"));
+                let taken = take(&mut part, row, &mut session, message);
+                if let Err(reason) = taken.unwrap_or_else(|error| Err(error.to_string())) {
+                    out.unreadable(None, format!("row {row} of `part`: {reason}"));
                 }
             }
             session.over(out, message);
         }
         out.end(session.talk);
     }
-    Ok(ids(&known))
+    Ok(())
 }
 
-fn ids(known: &Known) -> Ids {
-    let messages = known.by_id.keys().map(|id| Digest::of(id.as_bytes())).collect();
-    Ids { messages, ..Ids::default() }
+fn broken(out: &mut Out<'_>, read: rusqlite::Result<()>) {
+    if let Err(error) = read {
+        out.unreadable(None, error.to_string());
+    }
 }
 
-fn sessions(connection: &Connection, known: &mut Known) -> rusqlite::Result<()> {
-    // Databases of early versions may lack it.
-    let Ok(mut statement) =
-        connection.prepare("SELECT id, parent_id FROM session WHERE parent_id IS NOT NULL")
-    else {
-        return Ok(());
-    };
+/// Calls `take` with every row.
+fn each(
+    connection: &Connection,
+    query: &str,
+    take: &mut dyn FnMut(&Row<'_>) -> rusqlite::Result<()>,
+) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare(query)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        known.parents.insert(row.get(0)?, row.get(1)?);
+        take(row)?;
     }
     Ok(())
 }
 
-fn messages(connection: &Connection, known: &mut Known, out: &mut Out<'_>) -> rusqlite::Result<()> {
-    let mut statement =
-        connection.prepare("SELECT id, session_id, time_created, data FROM message ORDER BY id")?;
-    let mut rows = statement.query([])?;
-    let mut list = Vec::new();
-    while let Some(row) = rows.next()? {
-        let id: String = row.get(0)?;
-        let time = u64::try_from(row.get::<_, Option<i64>>(2)?.unwrap_or(-1)).ok();
-        let data = row.get_ref(3)?.as_bytes_or_null()?.unwrap_or_default();
-        let data = String::from_utf8_lossy(data);
-        match Fields::of(&data) {
-            Ok(data) => list.push((id, Message::of(row.get(1)?, time, &data))),
-            Err(reason) => out.unreadable(None, format!("message {id}: {reason}")),
+/// A column that is a text, whatever its bytes.
+fn text(row: &Row<'_>, at: usize) -> Option<String> {
+    match row.get_ref(at).ok()? {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
+            Some(String::from_utf8_lossy(bytes).into_owned())
         }
+        _ => None,
     }
-    known.take(list);
-    Ok(())
 }
 
-/// Where the parts of each message are, in their order.
-fn parts(connection: &Connection, known: &Known) -> rusqlite::Result<HashMap<usize, Vec<i64>>> {
-    let mut statement = connection.prepare("SELECT message_id, rowid FROM part ORDER BY id")?;
-    let mut rows = statement.query([])?;
-    let mut parts: HashMap<usize, Vec<i64>> = HashMap::new();
-    while let Some(row) = rows.next()? {
-        if let Some(at) = known.by_id.get(row.get_ref(0)?.as_str()?) {
-            parts.entry(*at).or_default().push(row.get(1)?);
-        }
-    }
-    Ok(parts)
+fn message(row: &Row<'_>, data: &str) -> Result<Message, String> {
+    let time = row.get_ref(2).ok().and_then(|time| time.as_i64().ok());
+    let time = time.and_then(|time| u64::try_from(time).ok());
+    let session = text(row, 1).ok_or("it is of no session")?;
+    Ok(Message::of(session, time, &Fields::of(data)?))
 }
 
 fn take(
@@ -119,6 +148,6 @@ fn take(
     if row.get::<_, Option<i64>>(0)?.unwrap_or(0) > LONGEST as i64 {
         return Ok(Err("longer than 64 MiB".to_owned()));
     }
-    let data = String::from_utf8_lossy(row.get_ref(1)?.as_bytes_or_null()?.unwrap_or_default());
+    let Some(data) = text(row, 1) else { return Ok(Err("no `data`".to_owned())) };
     Ok(Fields::of(&data).map(|data| session.part(message.assistant, &data)))
 }

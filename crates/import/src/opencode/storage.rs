@@ -63,7 +63,7 @@ impl<'f> Storage<'f> {
                     self.parts.remove(OsStr::new(&id));
                     return Ok(());
                 }
-                let message = Message::of(session.clone(), None, data);
+                let message = Message::of(session, None, data);
                 list.push((id, message, at));
                 Ok(())
             });

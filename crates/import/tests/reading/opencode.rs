@@ -136,6 +136,27 @@ fn its_database_is_read_and_the_storage_that_it_was_made_from_not_once_more() {
 }
 
 #[test]
+fn rows_of_its_database_that_cannot_be_right_are_listed_and_the_rest_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("opencode.db");
+    let db = database(&path);
+    db.execute_batch(
+        "INSERT INTO message VALUES ('msg_4', NULL, 'noon', 3, '{}');
+        INSERT INTO message VALUES ('msg_5', 'ses_1', 5, 5, NULL);
+        INSERT INTO message VALUES (NULL, 'ses_1', 5, 5, '{\"role\":');
+        INSERT INTO part VALUES ('prt_6', 'msg_1', NULL, NULL, NULL, '{\"type\":');
+        INSERT INTO part VALUES ('prt_7', 'msg_1', NULL, NULL, NULL, 7);
+        INSERT INTO part VALUES ('prt_8', NULL, NULL, NULL, NULL, x'fffe');",
+    )
+    .unwrap();
+    drop(db);
+    let read = told(&[path]);
+    assert_eq!(read.unreadable.len(), 5, "{:?}", read.unreadable);
+    let steps = &read.sources[0].sink.as_ref().unwrap().0;
+    assert_eq!(steps[..5], EXPECTED);
+}
+
+#[test]
 fn an_export_is_read() {
     let text = format!(
         r#"{{"info":{{"id":"ses_1","title":"t","time":{{"created":1}}}},"messages":[
