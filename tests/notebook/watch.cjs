@@ -221,6 +221,32 @@ async function hostile(one, two) {
   await wish(one, { do: "delete_cell", id: made, rev: await one.evaluate((id) => window.softland.cells.all.get(id).base.rev, made) });
 }
 
+// Written without a connection in cells that somebody else deletes meanwhile.
+async function deleted(one, two) {
+  const made = [];
+  for (const source of ["1", "2"]) made.push((await wish(two, { do: "create_cell", index: null, type: "code", source })).cell);
+  await one.waitForSelector(`.cell[data-id="${made[1].id}"]`, { timeout: TIME });
+  await one.evaluate((ids) => {
+    window.softland.link.lose();
+    for (const id of ids) { const view = window.softland.cells.all.get(id); view.edit.value += " written in " + id; view.typed(); }
+  }, made.map(({ id }) => id));
+  for (const { id, rev } of made) await wish(two, { do: "delete_cell", id, rev });
+  await one.waitForFunction(() => document.querySelectorAll("#kept .notice").length === 2, null, { timeout: TIME });
+  await one.evaluate(() => window.softland.link.lose());
+  await one.waitForSelector("#link.off", { timeout: TIME });
+  await one.waitForSelector("#link.on", { timeout: TIME });
+  const texts = await one.$$eval("#kept pre", (all) => all.map((pre) => pre.textContent));
+  assert.deepEqual(texts, ["1 written in " + made[0].id, "2 written in " + made[1].id]);
+  const notice = one.locator("#kept .notice").first();
+  await notice.getByRole("button", { name: "Put it into a new cell" }).click();
+  await one.waitForFunction(() => document.querySelectorAll("#kept .notice").length === 1, null, { timeout: TIME });
+  await one.locator("#kept").getByRole("button", { name: "Close" }).click();
+  const [id, rev] = await one.evaluate(() => { const id = window.softland.cells.order.at(-1); return [id, window.softland.cells.all.get(id).base.rev]; });
+  assert.match(await one.evaluate((id) => window.softland.cells.all.get(id).base.source, id), /^1 written in /);
+  await wish(one, { do: "delete_cell", id, rev });
+  ok("texts of cells that others deleted meanwhile are each kept until a person is done with them");
+}
+
 async function killed_kernel(one, two) {
   const made = (await wish(one, { do: "create_cell", index: null, type: "code", source: "import os\nprint('pid', os.getpid())" })).cell.id;
   await wish(one, { do: "run_cell", id: made });
@@ -384,6 +410,7 @@ async function main() {
     if (nginx) ours.push(await proxied(browser, notebook));
     else console.log("  --  no nginx here: the socket was not asked through it");
     await hostile(one, two);
+    await deleted(one, two);
     await killed_kernel(one, two);
     await one.close();
     await two.close();

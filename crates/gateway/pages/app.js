@@ -190,8 +190,9 @@ async function load() {
   } catch (error) {
     trouble(error);
     set($("count"), error.status === 401 ? "The runs are not shown without the token." : "The runs could not be loaded.");
-    connection(error instanceof Refused ? "refused" : "off");
-    if (!(error instanceof Refused)) setTimeout(load, 3000);
+    const final = error instanceof Refused && error.final;
+    connection(final ? "refused" : "off");
+    if (!final) setTimeout(load, 3000);
   }
 }
 

@@ -5,6 +5,9 @@ const FIRST = 500, LONGEST = 10000;
 
 export class Refused extends Error {
   constructor(status, message) { super(message); this.status = status; }
+
+  // Whether it would be refused again: a proxy whose gateway is away, and one that is busy, are asked anew.
+  get final() { return this.status < 500 && this.status !== 408 && this.status !== 429; }
 }
 
 let token = "";
@@ -47,7 +50,7 @@ export class Feed {
         await this.read(response.body.getReader());
       } catch (error) {
         if (this.closed) return;
-        if (error instanceof Refused && error.status !== 503) {
+        if (error instanceof Refused && error.final) {
           this.state("refused", error);
           return;
         }

@@ -12,20 +12,25 @@ let link = null, token = takeToken("/");
 
 function say(text) { $("said").textContent = text; }
 
-// What went wrong; with a text, that text and a way to keep it.
-function trouble(message, text, keep) {
+// What went wrong last.
+function trouble(message) {
   const close = el("button", { type: "button", textContent: "Close" });
   close.addEventListener("click", () => { $("trouble").hidden = true; });
-  const parts = [el("p", { dir: "auto", textContent: clean(message) })];
-  if (text !== undefined) parts.push(el("pre", { className: "words", tabIndex: 0, textContent: clean(text) }));
-  const row = el("p", { className: "row" }, close);
-  if (keep) {
-    const button = el("button", { type: "button", className: "main", textContent: "Put it into a new cell" });
-    button.addEventListener("click", () => keep().then(() => { $("trouble").hidden = true; }).catch((error) => trouble(error.message, text, keep)));
-    row.prepend(button);
-  }
-  $("trouble").replaceChildren(...parts, row);
+  $("trouble").replaceChildren(el("p", { dir: "auto", textContent: clean(message) }), el("p", { className: "row" }, close));
   $("trouble").hidden = false;
+}
+
+// A text that has no cell any more stays, whatever else happens, until a person is done with it.
+function keep(message, text, put) {
+  const again = el("button", { type: "button", className: "main", textContent: "Put it into a new cell" });
+  const close = el("button", { type: "button", textContent: "Close" });
+  const notice = el("div", { className: "notice bad", role: "alert" },
+    el("p", { dir: "auto", textContent: clean(message) }),
+    el("pre", { className: "words", tabIndex: 0, textContent: clean(text) }),
+    el("p", { className: "row" }, again, close));
+  close.addEventListener("click", () => notice.remove());
+  again.addEventListener("click", () => put().then(() => notice.remove()).catch((error) => trouble("No cell was made: " + error.message)));
+  $("kept").append(notice);
 }
 
 async function sure(title, text, word) {
@@ -37,7 +42,7 @@ async function sure(title, text, word) {
 }
 
 const wish = (what) => link ? link.wish(what) : Promise.reject(new Error("there is no connection"));
-const cells = new Cells($("list"), { wish, say, sure, trouble });
+const cells = new Cells($("list"), { wish, say, sure, trouble, keep });
 const chat = new ChatView($("log"), { say, doing, busy });
 
 function doing(text) { $("doing").textContent = text; }
@@ -172,7 +177,7 @@ $("token-form").addEventListener("submit", (event) => {
 $("skip").addEventListener("click", (event) => { event.preventDefault(); $("cells").focus(); });
 window.addEventListener("beforeunload", (event) => {
   const unsaved = [...cells.all.values()].some((cell) => cell.mine() !== null);
-  if (unsaved) event.preventDefault();
+  if (unsaved || $("kept").childElementCount) event.preventDefault();
 });
 window.addEventListener("resize", () => { for (const cell of cells.all.values()) cell.size(); });
 

@@ -9,8 +9,8 @@ const MOST = 60;             // lines of a text before it scrolls
 
 export class Cells {
   // `wish(what)` asks the server; `say(text)` tells who listens; `sure(title, text, word)` asks back.
-  constructor(root, { wish, say, sure, trouble }) {
-    Object.assign(this, { root, wish, say, sure, trouble });
+  constructor(root, { wish, say, sure, trouble, keep }) {
+    Object.assign(this, { root, wish, say, sure, trouble, keep });
     this.all = new Map();
     this.order = [];
     this.dirty = new Set();
@@ -82,7 +82,7 @@ export class Cells {
   lost(view) {
     const text = view.mine();
     if (text === null) return;
-    this.trouble("A cell that you were writing in was deleted by somebody else. Your text:", text, async () => {
+    this.keep("A cell that you were writing in was deleted by somebody else. Your text:", text, async () => {
       await this.wish({ do: "create_cell", index: null, type: view.type, source: text });
     });
   }

@@ -1,6 +1,10 @@
 // The socket: wishes with their replies, what the server tells, and coming back by itself.
 
 const FIRST = 500, LONGEST = 10000;
+const MOST = 4 << 20;        // bytes of a message that the server takes
+
+// Half a character cannot be sent; the server reads none.
+const whole = (_, value) => (typeof value === "string" ? value.toWellFormed() : value);
 
 export class Refused extends Error {
   constructor(refused) { super(refused.message); this.code = refused.code; this.cell = refused.cell; }
@@ -60,10 +64,13 @@ export class Link {
   wish(what) {
     if (!this.on) return Promise.reject(new Refused({ code: "lost", message: "there is no connection" }));
     this.n += 1;
-    const n = this.n;
+    const n = this.n, text = JSON.stringify({ n, ...what }, whole);
+    if (new TextEncoder().encode(text).length > MOST) {
+      return Promise.reject(new Refused({ code: "invalid", message: "a cell of more than 4 MiB is not saved; make it shorter" }));
+    }
     return new Promise((ok, no) => {
       this.waiting.set(n, { ok, no });
-      this.socket.send(JSON.stringify({ n, ...what }));
+      this.socket.send(text);
     });
   }
 }

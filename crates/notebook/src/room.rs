@@ -26,7 +26,6 @@ mod run;
 mod shared;
 
 use desk::Desk;
-use run::Ended;
 use shared::Shared;
 
 /// How many changes somebody who watches may be behind before they are told to look anew.
@@ -197,12 +196,13 @@ impl Room {
     /// # Errors
     /// Why it does not run.
     pub async fn run(self: &Arc<Self>, cell: &str, by: By) -> Result<Ran, Refused> {
-        self.run_cell(cell, by).await
+        let begun = self.begin_run(cell, by).await?;
+        self.end_of(begun).await
     }
 
     /// Breaks off the cell that runs, and those that wait to run. Nothing where none does.
     pub async fn interrupt(&self) {
-        self.break_off();
+        self.break_off().await;
     }
 
     /// Ends the kernel, if there is one, and starts another.
@@ -220,10 +220,7 @@ impl Room {
     /// Ends the kernel and saves what there is. The lock ends with the room itself.
     pub async fn close(&self) {
         self.shared().closed = true;
-        let ended = self.end_kernel("the notebook was closed", KernelStatus::Stopped);
-        let mut desk = self.desk.lock().await;
-        let _ = self.save_outputs(&mut desk).await;
-        ended.into_iter().for_each(Ended::tell);
+        self.end_kernel("the notebook was closed", KernelStatus::Stopped).await;
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {

@@ -341,6 +341,18 @@ async fn a_cell_that_nobody_waits_for_while_the_kernel_starts_is_not_begun() {
     assert_eq!(room.watch().0.find(&first).unwrap().1.execution_count, None);
 }
 
+/// Waits until the end of a run is told: what it gave last is in the file by then.
+async fn told_when_saved(
+    place: &Place,
+    changes: &mut tokio::sync::broadcast::Receiver<Arc<Change>>,
+    at: usize,
+    error: &str,
+) {
+    while !matches!(changes.recv().await.unwrap().what, What::CellRan { .. }) {}
+    let outputs = place.saved()["cells"][at]["outputs"].clone();
+    assert_eq!(outputs.as_array().unwrap().last().unwrap()["ename"], error, "{outputs}");
+}
+
 #[tokio::test]
 async fn a_kernel_that_dies_is_said_and_restarted_on_request() {
     let place = Place::new();
@@ -354,11 +366,23 @@ async fn a_kernel_that_dies_is_said_and_restarted_on_request() {
     while !room.watch().0.cells[1].running {
         tokio::task::yield_now().await;
     }
-    room.restart().await.unwrap();
+    let (_, mut changes) = room.watch();
+    let restarting = {
+        let room = Arc::clone(&room);
+        tokio::spawn(async move { room.restart().await })
+    };
+    told_when_saved(&place, &mut changes, 0, "Interrupted").await;
+    told_when_saved(&place, &mut changes, 1, "Interrupted").await;
+    restarting.await.unwrap().unwrap();
     let ran = running.await.unwrap();
     assert_eq!(texts(&ran.cell), ["stdout:in\n", "Interrupted"]);
     assert!(!behind.await.unwrap().ok);
-    let ran = run(&room, "print x\ndie 7").await;
+    let dies = tokio::spawn({
+        let room = Arc::clone(&room);
+        async move { run(&room, "print x\ndie 7").await }
+    });
+    told_when_saved(&place, &mut changes, 2, "KernelDied").await;
+    let ran = dies.await.unwrap();
     assert_eq!(texts(&ran.cell).last().unwrap(), "KernelDied");
     let kernel = room.watch().0.kernel;
     assert_eq!(kernel.state, KernelStatus::Dead);

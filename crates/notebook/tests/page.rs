@@ -63,6 +63,26 @@ async fn who_is_behind_is_told_and_shown_the_cell_as_it_is() {
     served.end().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cells_are_begun_in_the_order_in_which_they_were_asked_for() {
+    let place = Place::new();
+    let served = place.serve(Setup::default()).await;
+    let (mut page, _) = served.page().await;
+    let made = page.wish(create("1")).await.pop().unwrap()["ok"]["cell"]["id"].clone();
+    for round in 0..20_u64 {
+        let asked: Vec<u64> = (0..6).map(|n| 1000 + round * 6 + n).collect();
+        for n in &asked {
+            page.send(&json!({"n": n, "do": "run_cell", "id": made})).await;
+        }
+        let mut begun = Vec::new();
+        while begun.len() < asked.len() {
+            begun.extend(page.next().await.unwrap()["reply"].as_u64());
+        }
+        assert_eq!(begun, asked, "without a kernel each is refused as its turn comes");
+    }
+    served.end().await;
+}
+
 #[tokio::test]
 async fn only_who_may_is_told_anything() {
     let place = Place::new();

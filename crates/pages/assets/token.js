@@ -3,7 +3,7 @@
 export function takeToken(way) {
   const given = /^#token=([^&]+)/.exec(location.hash);
   if (given) {
-    keepToken(decodeURIComponent(given[1]));
+    keepToken(given[0]);
     history.replaceState(null, "", way);
   }
   return sessionStorage.getItem("token") || "";
@@ -12,6 +12,11 @@ export function takeToken(way) {
 // What a person has pasted: the token, or the whole address with it.
 export function keepToken(text) {
   const given = /#token=([^&\s]+)/.exec(text);
-  sessionStorage.setItem("token", given ? decodeURIComponent(given[1]) : text.trim());
+  sessionStorage.setItem("token", given ? decoded(given[1]) : text.trim());
   return sessionStorage.getItem("token");
+}
+
+// An address that was cut in the middle of an escape is shown to be refused, and is no fault of the page.
+function decoded(text) {
+  try { return decodeURIComponent(text); } catch { return text; }
 }

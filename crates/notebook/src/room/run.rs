@@ -44,17 +44,18 @@ pub(super) struct Run {
     waiter: oneshot::Sender<Result<Ran, Refused>>,
 }
 
-/// A run that is over, and who waits for it.
-pub(super) struct Ended {
-    waiter: oneshot::Sender<Result<Ran, Refused>>,
-    ran: Result<Ran, Refused>,
+/// A run that is over. Nobody is told before what it gave is saved.
+pub(super) struct Over {
+    run: Run,
+    ok: bool,
 }
 
-impl Ended {
-    /// Tells who waits, if somebody still does.
-    pub(super) fn tell(self) {
-        let _ = self.waiter.send(self.ran);
-    }
+/// A run that is asked for and not over yet.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    cell: String,
+    asked: Instant,
+    ended: oneshot::Receiver<Result<Ran, Refused>>,
 }
 
 impl Run {
@@ -68,7 +69,9 @@ fn dead(message: impl Into<String>) -> Refused {
 }
 
 impl Room {
-    pub(super) async fn run_cell(self: &Arc<Self>, id: &str, by: By) -> Result<Ran, Refused> {
+    /// Puts a cell in the kernel's queue; the kernel is started first where there is none. Cells run
+    /// in the order in which this ends.
+    pub(crate) async fn begin_run(self: &Arc<Self>, id: &str, by: By) -> Result<Begun, Refused> {
         self.shared().can_run(id)?;
         // A kernel that is begun is started also where nobody waits for it.
         let room = Arc::clone(self);
@@ -77,12 +80,18 @@ impl Room {
         let (waiter, ended) = oneshot::channel();
         let asked = Instant::now();
         self.shared().enqueue(id, by, waiter)?;
+        Ok(Begun { cell: id.to_owned(), asked, ended })
+    }
+
+    /// Waits for the end of a run, as long as one may wait.
+    pub(crate) async fn end_of(&self, begun: Begun) -> Result<Ran, Refused> {
+        let Begun { cell, asked, ended } = begun;
         match tokio::time::timeout(self.options.cell_timeout, ended).await {
             Ok(Ok(ran)) => ran,
             Ok(Err(_)) => Err(dead("the notebook was closed")),
             Err(_) => {
                 let shared = self.shared();
-                let (_, cell) = shared.cell(id)?;
+                let (_, cell) = shared.cell(&cell)?;
                 let seconds = asked.elapsed().as_secs_f64();
                 let still_running = cell.running;
                 Ok(Ran { cell: cell.clone(), ok: false, still_running, seconds })
@@ -90,12 +99,20 @@ impl Room {
         }
     }
 
-    pub(super) fn break_off(&self) {
-        let mut shared = self.shared();
-        let waiting: Vec<Run> = shared.queue.drain(..).collect();
-        for run in waiting {
-            shared.fail(run, "Interrupted", "it was broken off before it began").tell();
-        }
+    pub(super) async fn break_off(&self) {
+        let over: Vec<Over> = {
+            let mut shared = self.shared();
+            let waiting = std::mem::take(&mut shared.queue);
+            let why = "it was broken off before it began";
+            let over =
+                waiting.into_iter().map(|run| shared.fail(run, "Interrupted", why)).collect();
+            self.break_off_running(&mut shared);
+            over
+        };
+        self.tell_saved(over).await;
+    }
+
+    fn break_off_running(&self, shared: &mut Shared) {
         let generation = shared.generation;
         let Some(run) = &mut shared.running else { return };
         if run.begun.is_some_and(|begun| begun.elapsed() >= EARLY) {
@@ -108,16 +125,30 @@ impl Room {
     pub(super) async fn start_again(self: &Arc<Self>) -> Result<(), Refused> {
         let _one = self.starting.lock().await;
         self.shared().open()?;
-        let ended = self.end_kernel("the kernel was restarted", KernelStatus::Starting);
-        ended.into_iter().for_each(Ended::tell);
+        self.end_kernel("the kernel was restarted", KernelStatus::Starting).await;
         self.start_kernel().await
     }
 
     /// Ends the kernel, and with it what runs.
-    pub(super) fn end_kernel(&self, why: &str, state: KernelStatus) -> Vec<Ended> {
+    pub(super) async fn end_kernel(&self, why: &str, state: KernelStatus) {
+        let over = {
+            let mut shared = self.shared();
+            shared.died = false;
+            shared.part(why, state)
+        };
+        self.tell_saved(over).await;
+    }
+
+    /// Saves what runs gave that are over, and then tells their ends.
+    async fn tell_saved(&self, over: Vec<Over>) {
+        let saved = {
+            let mut desk = self.desk.lock().await;
+            self.save_outputs(&mut desk).await
+        };
         let mut shared = self.shared();
-        shared.died = false;
-        shared.part(why, state)
+        for over in over {
+            shared.end(over, &saved);
+        }
     }
 
     async fn have_kernel(self: &Arc<Self>) -> Result<(), Refused> {
@@ -184,21 +215,14 @@ impl Room {
             return;
         }
         if let Some(run) = shared.running.take() {
-            let mut ended = shared.end(run, ok);
-            if let Err(why) = saved {
-                ended.ran = Err(Refused {
-                    message: format!("the cell has run, but its outputs are not saved: {why}"),
-                    ..why
-                });
-            }
-            ended.tell();
+            shared.end(Over { run, ok }, &saved);
         }
         shared.next();
     }
 
     /// The kernel has ended by itself.
     async fn lose(&self, generation: u64, why: &str) {
-        let ended = {
+        let over = {
             let mut shared = self.shared();
             if shared.generation != generation || shared.orders.is_none() {
                 return;
@@ -206,9 +230,7 @@ impl Room {
             shared.died = true;
             shared.part(why, KernelStatus::Dead)
         };
-        let mut desk = self.desk.lock().await;
-        let _ = self.save_outputs(&mut desk).await;
-        ended.into_iter().for_each(Ended::tell);
+        self.tell_saved(over).await;
     }
 }
 
@@ -241,6 +263,9 @@ impl Shared {
     ) -> Result<(), Refused> {
         // Another may have begun it while the kernel started.
         self.can_run(id)?;
+        if self.orders.is_none() {
+            return Err(dead("the kernel is gone"));
+        }
         let source = self.cell(id)?.1.source.clone();
         self.runs += 1;
         self.forget_displays(id);
@@ -267,12 +292,8 @@ impl Shared {
         if self.running.is_some() {
             return;
         }
-        let Some(orders) = self.orders.clone() else {
-            for run in std::mem::take(&mut self.queue) {
-                self.fail(run, "KernelDied", "the kernel is gone").tell();
-            }
-            return;
-        };
+        // Without a kernel nothing waits: what did has ended with it.
+        let Some(orders) = self.orders.clone() else { return };
         if let Some(mut run) = self.queue.pop_front() {
             run.began = Some(Instant::now());
             // Where nobody hears it, the kernel's end is told.
@@ -323,26 +344,35 @@ impl Shared {
         self.running = Some(run);
     }
 
-    fn end(&mut self, run: Run, ok: bool) -> Ended {
+    /// Tells the end of a run, once what it gave is saved, or why it is not.
+    fn end(&mut self, Over { run, ok }: Over, saved: &Result<(), Refused>) {
         let seconds = run.seconds();
         let (id, execution_count) = (run.id, run.count);
         self.tell(Some(run.by), What::CellRan { id: id.clone(), ok, execution_count, seconds });
         let cell = self.cell(&id).map(|(_, cell)| cell.clone());
         let ran = cell.map(|cell| Ran { cell, ok, still_running: false, seconds });
-        Ended { waiter: run.waiter, ran }
+        let ran = match saved {
+            Ok(()) => ran,
+            Err(why) => Err(Refused {
+                message: format!("the cell has run, but its outputs are not saved: {why}"),
+                ..why.clone()
+            }),
+        };
+        // Who asked may be gone.
+        let _ = run.waiter.send(ran);
     }
 
     /// Ends a run with an error that the kernel did not tell.
-    fn fail(&mut self, mut run: Run, name: &str, why: &str) -> Ended {
+    fn fail(&mut self, mut run: Run, name: &str, why: &str) -> Over {
         self.flush_of(&mut run);
         self.note_left_out(&mut run);
         self.add(&mut run, kernel::error(name, why, &[&format!("{name}: {why}")]), None);
         self.unsaved.insert(run.id.clone());
-        self.end(run, false)
+        Over { run, ok: false }
     }
 
     /// There is no kernel from here on.
-    fn part(&mut self, why: &str, state: KernelStatus) -> Vec<Ended> {
+    fn part(&mut self, why: &str, state: KernelStatus) -> Vec<Over> {
         self.generation += 1;
         self.orders = None;
         self.silent = None;
@@ -350,14 +380,14 @@ impl Shared {
         let known = (state == KernelStatus::Dead).then(|| why.to_owned());
         self.tell_kernel(KernelState { name, state, why: known });
         let error = if state == KernelStatus::Dead { "KernelDied" } else { "Interrupted" };
-        let mut ended = Vec::new();
+        let mut over = Vec::new();
         if let Some(run) = self.running.take() {
-            ended.push(self.fail(run, error, why));
+            over.push(self.fail(run, error, why));
         }
         for run in std::mem::take(&mut self.queue) {
-            ended.push(self.fail(run, error, &format!("{why} before the cell began")));
+            over.push(self.fail(run, error, &format!("{why} before the cell began")));
         }
-        ended
+        over
     }
 
     /// What the kernel tells of the run that goes on.

@@ -10,7 +10,7 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::{MESSAGE, Shared};
 use crate::chat::{Asked, StoppedBy};
@@ -31,19 +31,32 @@ type Out = SplitSink<WebSocket, Message>;
 #[serde(untagged)]
 enum Wish {
     Edit(Edit),
+    InTurn(InTurn),
     Other(Other),
+}
+
+/// What is begun in the order in which it was asked for.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+enum InTurn {
+    RunCell { id: String },
+    Ask { text: String },
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 enum Other {
-    RunCell { id: String },
     Interrupt,
     RestartKernel,
-    Ask { text: String },
     Stop,
     NewConversation,
     WriteAnew,
+}
+
+/// What is done beside what else the page asks for.
+enum Later {
+    Run(String),
+    Other(Other),
 }
 
 /// Talks with a page until it goes or is made to.
@@ -96,13 +109,15 @@ async fn shows_token(shared: &Shared, wishes: &mut SplitStream<WebSocket>) -> bo
 }
 
 /// Takes what the page asks for. Each wish is done on its own, so that a cell that runs long holds
-/// nothing else up; edits are made in the order in which they came.
+/// nothing else up; edits, runs of cells and questions are begun in the order in which they came.
 async fn hear(
     shared: &Arc<Shared>,
     wishes: &mut SplitStream<WebSocket>,
     replies: mpsc::Sender<String>,
 ) -> End {
     let under_way = Arc::new(Semaphore::new(WISHES));
+    let (runs, asked) = mpsc::channel(WISHES);
+    tokio::spawn(begin_runs(Arc::clone(shared), asked, replies.clone()));
     while let Some(message) = wishes.next().await {
         let text = match message {
             Ok(Message::Text(text)) => text,
@@ -125,7 +140,12 @@ async fn hear(
                 let _ = replies.send(reply(n, &edited(shared, edit).await)).await;
                 continue;
             }
-            Ok(Wish::Other(wish)) => wish,
+            Ok(Wish::InTurn(InTurn::Ask { text })) => {
+                let _ = replies.send(reply(n, &ask(shared, &text))).await;
+                continue;
+            }
+            Ok(Wish::InTurn(InTurn::RunCell { id })) => Later::Run(id),
+            Ok(Wish::Other(wish)) => Later::Other(wish),
             Err(why) => {
                 let _ = replies.send(reply(n, &refused(why))).await;
                 continue;
@@ -136,14 +156,49 @@ async fn hear(
             let _ = replies.send(reply(n, &refused(many))).await;
             continue;
         };
-        let (shared, replies) = (Arc::clone(shared), replies.clone());
-        tokio::spawn(async move {
-            let done = fulfil(&shared, wish).await;
-            let _ = replies.send(reply(n, &done)).await;
-            drop(permit);
-        });
+        match wish {
+            Later::Run(id) => {
+                let _ = runs.send((n, id, permit)).await;
+            }
+            Later::Other(wish) => {
+                let (shared, replies) = (Arc::clone(shared), replies.clone());
+                tokio::spawn(async move {
+                    let done = fulfil(&shared, wish).await;
+                    let _ = replies.send(reply(n, &done)).await;
+                    drop(permit);
+                });
+            }
+        }
     }
     None
+}
+
+/// Begins runs of cells one after another: also where the first has to wait for its kernel, cells
+/// that need each other run in the order in which they were asked for.
+async fn begin_runs(
+    shared: Arc<Shared>,
+    mut asked: mpsc::Receiver<(u64, String, OwnedSemaphorePermit)>,
+    replies: mpsc::Sender<String>,
+) {
+    while let Some((n, id, permit)) = asked.recv().await {
+        let begun = match shared.room.begin_run(&id, By::Human).await {
+            Ok(begun) => begun,
+            Err(no) => {
+                let _ = replies.send(reply(n, &Err(json!(no)))).await;
+                continue;
+            }
+        };
+        let (room, replies) = (Arc::clone(&shared.room), replies.clone());
+        let ended = async move {
+            // What it gives comes as changes.
+            let done = room.end_of(begun).await.map_err(|no| json!(no)).map(|ran| {
+                json!({"ok": ran.ok, "still_running": ran.still_running, "seconds": ran.seconds})
+            });
+            let _ = replies.send(reply(n, &done)).await;
+            drop(permit);
+        };
+        tokio::spawn(ended);
+    }
 }
 
 /// The number of a message, and what it wants.
@@ -166,23 +221,21 @@ async fn edited(shared: &Shared, edit: Edit) -> Outcome {
     shared.room.edit(edit, By::Human).await.map(|done| json!(done)).map_err(|no| json!(no))
 }
 
+fn ask(shared: &Shared, text: &str) -> Outcome {
+    match shared.chat.ask(text) {
+        Ok(asked) => Ok(json!({"joined": asked == Asked::Joined})),
+        Err(why) => refused(why),
+    }
+}
+
 async fn fulfil(shared: &Shared, wish: Other) -> Outcome {
     let no = |refused: Refused| json!(refused);
     match wish {
-        // What it gives comes as changes.
-        Other::RunCell { id } => {
-            let ran = shared.room.run(&id, By::Human).await.map_err(no)?;
-            Ok(json!({"ok": ran.ok, "still_running": ran.still_running, "seconds": ran.seconds}))
-        }
         Other::Interrupt => {
             shared.room.interrupt().await;
             Ok(json!({}))
         }
         Other::RestartKernel => shared.room.restart().await.map(|()| json!({})).map_err(no),
-        Other::Ask { text } => match shared.chat.ask(&text) {
-            Ok(asked) => Ok(json!({"joined": asked == Asked::Joined})),
-            Err(why) => refused(why),
-        },
         Other::NewConversation => match shared.chat.anew() {
             Ok(()) => Ok(json!({})),
             Err(why) => refused(why),
