@@ -126,6 +126,22 @@ async function absent(page) {
   ok("a run that does not exist: the error alone, and a way back");
 }
 
+// As behind a proxy whose gateway is being restarted: the page comes back with it.
+async function away(browser, pages) {
+  const page = await browser.newPage();
+  let refused = 0;
+  await page.goto(pages);
+  await page.waitForSelector("#link.on", { timeout: TIME });
+  await page.route("**/api/**", (route) => { refused += 1; return route.fulfill({ status: 502, body: "bad gateway" }); });
+  await page.evaluate(() => window.softland.lose());
+  await page.locator("#link", { hasText: "connecting again" }).waitFor({ timeout: TIME });
+  while (refused < 2) await page.waitForTimeout(50);
+  await page.unroute("**/api/**");
+  await page.waitForSelector("#link.on", { timeout: TIME });
+  await page.close();
+  ok("a gateway that is away behind a proxy (502): the page comes back with it");
+}
+
 // As through a proxy: nothing is shown without the token, and everything with it.
 async function without_token(browser, pages, run) {
   const page = await browser.newPage({ viewport: { width: 390, height: 844 }, extraHTTPHeaders: { "x-forwarded-for": "192.0.2.7" } });
@@ -246,6 +262,7 @@ async function main() {
     await unnamed(page, gateway);
     await absent(page);
     await without_token(browser, pages, pricing);
+    await away(browser, pages);
     assert.deepEqual(errors, []);
     assert.deepEqual(asked.filter((url) => !url.startsWith(gateway + "/")), [], "nothing else is asked");
     await page.close();
