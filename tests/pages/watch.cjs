@@ -82,6 +82,18 @@ async function hostile(page, gateway) {
   assert.match(await page.textContent(".call .how.failed"), /failed/);
   assert.match(await page.textContent(".call .how >> nth=0"), /5,?\.?[0-9]{3}.*bytes/);
   ok("a hostile result of 5 MB is text, cut, and has more to show");
+  const torn = await page.evaluate(async () => {
+    const { Words, clean } = await import(document.querySelector('link[href$="base.css"]').href.replace("base.css", "text.js"));
+    const text = "a\x1b[1;31mred\x1b[0m\r\nb\x1b]0;title\x07c\r\n\x1b]8;;x\x1b\\d\u{1F600}\x1b[2";
+    const differ = [];
+    for (const size of [1, 2, 3, 5, 7, 100]) {
+      const words = new Words(document.createElement("div"));
+      for (let at = 0; at < text.length; at += size) { words.add(text.slice(at, at + size)); words.paint(); }
+      if (words.node.textContent !== clean(text)) differ.push([size, words.node.textContent]);
+    }
+    return differ;
+  });
+  assert.deepEqual(torn, [], "what is shown does not depend on the pieces it came in");
   const words = await page.evaluate(() => window.softland.view.block?.words.all.length ?? 0);
   assert.equal(words, 0);
   const said = await page.evaluate(() => {

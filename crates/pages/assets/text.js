@@ -47,9 +47,9 @@ export async function confirmed(dialog) {
 // Colours and cursor moves of terminals go; other controls and directions are made visible.
 export function clean(text) {
   return String(text)
+    .replace(/\r\n/g, "\n")
     .replace(/\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)/g, "")
     .replace(/\x1b\[[0-?]*[ -/]*[@-~]/g, "")
-    .replace(/\r\n/g, "\n")
     .replace(/[\x00-\x08\x0b-\x1f]/g, (c) => String.fromCharCode(0x2400 + c.charCodeAt(0)))
     .replace(/[\x7f-\x9f\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]/g, (c) => "⟦U+" + c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0") + "⟧");
 }
@@ -63,15 +63,35 @@ export function terminal(text) {
   }).join("\n");
 }
 
-// Text that grows, cut where it is long.
+// The end of a piece of text whose meaning the next piece decides: half of a line's end, of a
+// terminal's command or of a character.
+const UNDECIDED = /(?:\r|\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]{0,2048}\x1b?)?|[\ud800-\udbff])$/;
+
+// Text that grows, cut where it is long. What it shows does not depend on the pieces it came in: an
+// undecided end is shown as it stands and made anew with what follows.
 export class Words {
-  constructor(node) { this.node = node; this.all = ""; this.shown = 0; this.limit = SHOWN; node.dir = "auto"; }
+  constructor(node) {
+    this.node = node;
+    this.end = document.createTextNode("");
+    this.limit = SHOWN;
+    this.set("");
+    node.dir = "auto";
+  }
   add(text) { this.all += text; }
-  set(text) { this.all = text; this.shown = 0; this.node.replaceChildren(); }
+  set(text) {
+    this.all = text;
+    this.shown = 0;
+    this.decided = 0;
+    this.node.replaceChildren(this.end);
+  }
   paint() {
     const to = Math.min(this.all.length, this.limit);
     if (to > this.shown) {
-      this.node.append(document.createTextNode(clean(this.all.slice(this.shown, to))));
+      const fresh = this.all.slice(this.decided, to);
+      const open = UNDECIDED.exec(fresh)?.index ?? fresh.length;
+      this.end.before(document.createTextNode(clean(fresh.slice(0, open))));
+      this.end.data = clean(fresh.slice(open));
+      this.decided += open;
       this.shown = to;
     }
     const left = this.all.length - this.shown;
