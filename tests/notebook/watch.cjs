@@ -178,6 +178,8 @@ async function proxied(browser, notebook) {
   await page.waitForFunction((id) => document.querySelector(`.cell[data-id="${id}"] .outs`).textContent.includes("through nginx"), made, { timeout: TIME });
   await proxy.end();
   await page.waitForSelector("#link.off", { timeout: TIME });
+  await page.evaluate((id) => window.softland.cells.all.get(id).run(), made);
+  assert.match(await page.textContent("#trouble"), /^Cell \d+ was not run: there is no connection/);
   // Typed while nobody answers, and a change by somebody else.
   await page.evaluate((id) => { const view = window.softland.cells.all.get(id); view.edit.value += "\n# kept"; view.typed(); }, made);
   await proxy.begin(port, notebook.origin);
@@ -245,6 +247,21 @@ async function deleted(one, two) {
   assert.match(await one.evaluate((id) => window.softland.cells.all.get(id).base.source, id), /^1 written in /);
   await wish(one, { do: "delete_cell", id, rev });
   ok("texts of cells that others deleted meanwhile are each kept until a person is done with them");
+}
+
+// Without the token the page shows nothing, says why, and takes the whole address too.
+async function locked(browser, notebook) {
+  const page = await browser.newPage();
+  await page.goto(notebook.origin + "/");
+  await page.waitForSelector("#token-form:not([hidden])", { timeout: TIME });
+  assert.equal(await page.locator("#trouble").getByRole("button").count(), 0, "nothing to close: the page cannot do without");
+  assert.equal(await page.locator(".cell").count(), 0);
+  await page.fill("#token", notebook.url);
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("#link.on", { timeout: TIME });
+  assert.equal(await page.isVisible("#trouble"), false);
+  await page.close();
+  ok("without its token the page shows nothing and asks for it");
 }
 
 async function killed_kernel(one, two) {
@@ -401,6 +418,7 @@ async function main() {
     assert.equal(await notebook.upgrade({ host: "evil.example" }), 403);
     assert.equal(await notebook.upgrade({ origin: notebook.origin }), 101);
     ok("a foreign Origin and a foreign Host are refused");
+    await locked(browser, notebook);
     await by_hand(one, two);
     await asks(one, two, notebook);
     await accessible(one, "a conversation, light");

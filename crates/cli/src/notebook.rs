@@ -66,6 +66,9 @@ async fn serve(
     options.kernel.clone_from(&args.kernel);
     let room = Room::open(&args.file, options).await;
     let room = room.map_err(|error| Failure::usage(error.to_string()))?;
+    if let Some(why) = room.watch().0.kernel.why {
+        writer.warning(&format!("no cell can be run: {why}"));
+    }
     let lists = state.map(|state| state.join("notebooks"));
     let kept = ChatOptions { journals, lists, made: room.was_made() };
     let (chat, warnings) = chat(settings, &room, kept).await;

@@ -12,11 +12,11 @@ let link = null, token = takeToken("/");
 
 function say(text) { $("said").textContent = text; }
 
-// What went wrong last.
-function trouble(message) {
+// What went wrong last. It can be closed, but for what the page cannot do without.
+function trouble(message, stays = false) {
   const close = el("button", { type: "button", textContent: "Close" });
   close.addEventListener("click", () => { $("trouble").hidden = true; });
-  $("trouble").replaceChildren(el("p", { dir: "auto", textContent: clean(message) }), el("p", { className: "row" }, close));
+  $("trouble").replaceChildren(el("p", { dir: "auto", textContent: clean(message) }), stays ? "" : el("p", { className: "row" }, close));
   $("trouble").hidden = false;
 }
 
@@ -67,6 +67,7 @@ function kernel(state) {
   $("interrupt").disabled = !["busy", "silent"].includes(state.state);
   if (state.state === "silent" && had !== "silent") say("The kernel does not answer. Interrupt it, or restart it.");
   node.title = state.state === "silent" && state.why ? clean(state.why) : "";
+  if (state.state === "none" && state.why) trouble("No cell can be run: " + state.why);
   if (state.state === "dead" && had !== "dead") trouble("The kernel is dead" + (state.why ? ": " + state.why : "") + ". What it held is gone; Restart kernel starts another.");
   else if (state.state === "idle" && had === "dead") { $("trouble").hidden = true; say("The kernel runs again"); }
 }
@@ -103,7 +104,7 @@ function connection(word, why) {
   node.className = "link " + (word === "on" ? "on" : "off");
   node.textContent = word === "on" ? "live" : word === "refused" ? "refused" : "connecting again";
   if (word === "refused") {
-    trouble(why || "This page needs its token.");
+    trouble(why || "This page needs its token.", true);
     $("token-form").hidden = false;
     $("wait").textContent = "The notebook is not shown without the token.";
   } else if (word === "off") {

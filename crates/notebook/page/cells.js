@@ -322,7 +322,9 @@ class CellView {
     if (this.theirs) { this.cells.say("This cell was changed by somebody else: choose a version first"); return; }
     if (this.failed) { this.cells.trouble("The cell was not run, since it could not be saved: " + this.failed); return; }
     this.cells.wish({ do: "run_cell", id: this.id }).catch((error) => {
-      if (error.code !== "lost") this.cells.trouble("Cell " + (this.at + 1) + " was not run: " + error.message);
+      const name = "Cell " + (this.at + 1);
+      if (error.code === "lost") this.cells.say(name + ": the connection was lost; whether it runs is shown when it is back");
+      else this.cells.trouble(name + " was not run: " + error.message);
     });
   }
 

@@ -62,7 +62,7 @@ export class Link {
   close() { this.closed = true; this.socket.close(); }
 
   wish(what) {
-    if (!this.on) return Promise.reject(new Refused({ code: "lost", message: "there is no connection" }));
+    if (!this.on) return Promise.reject(new Refused({ code: "away", message: "there is no connection; try again when it is back" }));
     this.n += 1;
     const n = this.n, text = JSON.stringify({ n, ...what }, whole);
     if (new TextEncoder().encode(text).length > MOST) {

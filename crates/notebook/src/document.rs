@@ -60,8 +60,9 @@ impl Document {
     /// # Errors
     /// Why it is not a notebook of format 4.
     pub(crate) fn read(text: String) -> Result<(Self, Vec<Read>), String> {
-        let value: Value = serde_json::from_str(&mend(&text))
-            .map_err(|error| format!("it is not a notebook: {error}"))?;
+        let sound = mend(&text);
+        let value: Value = serde_json::from_str(&sound)
+            .map_err(|error| format!("it is not a notebook: {}", refusal(&sound, &error)))?;
         check::check(&value)?;
         let index = scan::scan(&text).map_err(|error| format!("it is not a notebook: {error}"))?;
         let mut cells = check::cells(&value);
@@ -222,5 +223,24 @@ impl Document {
     fn slot(&self, id: &str) -> Result<&Slot, String> {
         let at = self.place(id)?;
         self.index.cells.get(at).ok_or_else(|| format!("no cell `{id}` is in the file"))
+    }
+}
+
+/// Why a text is no JSON. Python writes three numbers that JSON does not have, as the results of
+/// cells, too; browsers' notebooks refuse them as well.
+fn refusal(text: &str, error: &serde_json::Error) -> String {
+    let line = text.split('\n').nth(error.line().saturating_sub(1)).unwrap_or_default().as_bytes();
+    let at = error.column().saturating_sub(1);
+    let stands = |word: &str, at: usize| {
+        line.get(at..).is_some_and(|rest| rest.starts_with(word.as_bytes()))
+    };
+    let before = |word: &str| stands(word, at) || at > 0 && stands(word, at - 1);
+    match ["-Infinity", "Infinity", "NaN"].into_iter().find(|word| before(word)) {
+        Some(word) => format!(
+            "JSON has no number {word} (line {}, column {}): write null or \"{word}\" there",
+            error.line(),
+            error.column()
+        ),
+        None => error.to_string(),
     }
 }

@@ -76,7 +76,8 @@ impl std::fmt::Debug for Room {
 }
 
 impl Room {
-    /// Opens a notebook and locks it. A file that is not there is made. No kernel is started yet.
+    /// Opens a notebook and locks it. A file that is not there is made. No kernel is started yet;
+    /// where the one that the notebook names is not there, [`KernelState::why`] says so.
     ///
     /// # Errors
     /// It is open elsewhere, it is not a notebook, the kernel asked for is not there, or the file
@@ -103,10 +104,12 @@ impl Room {
         let (path, made) = (disk.path().to_owned(), disk.made());
         let name =
             options.kernel.as_deref().or_else(|| document.kernel()).unwrap_or_default().to_owned();
+        let has = |programs| Jupyter::has(programs, &name).err();
+        let why = options.programs.as_ref().filter(|_| !name.is_empty()).and_then(has);
         let state = State {
             rev: 0,
             path: path.display().to_string(),
-            kernel: KernelState { name, state: KernelStatus::None, why: None },
+            kernel: KernelState { name, state: KernelStatus::None, why },
             trouble: None,
             cells: cells.into_iter().map(given::shown).collect(),
         };

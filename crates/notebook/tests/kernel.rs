@@ -526,3 +526,26 @@ async fn a_kernel_that_is_not_there_is_named_before_a_file_is_made() {
     assert_eq!(state.kernel.state, KernelStatus::Dead);
     assert!(!state.cells[0].running && state.cells[0].outputs.is_empty());
 }
+
+#[tokio::test]
+async fn a_kernel_that_the_notebook_names_and_is_not_there_is_said_at_once() {
+    let place = Place::new();
+    let named = |kernel: &str| {
+        let metadata = json!({ "kernelspec": { "name": kernel, "display_name": kernel } });
+        let text = json!({ "cells": [], "metadata": metadata, "nbformat": 4, "nbformat_minor": 5 });
+        std::fs::write(place.file(), text.to_string()).unwrap();
+    };
+    let why = || async {
+        let mut options = place.options();
+        options.kernel = None;
+        let room = place.room_with(options).await;
+        let kernel = room.watch().0.kernel;
+        room.close().await;
+        kernel.why
+    };
+    named("elsewhere");
+    let told = why().await.unwrap();
+    assert!(told.contains("no kernel `elsewhere`") && told.contains("tiny"), "{told}");
+    named("tiny");
+    assert_eq!(why().await, None);
+}

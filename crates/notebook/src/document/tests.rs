@@ -141,6 +141,10 @@ fn cells_without_a_name_or_with_anothers_are_told_apart() {
 fn what_is_no_notebook_is_refused_and_why() {
     for (text, why) in [
         ("", "not a notebook"),
+        ("{\"a\": [\n1, NaN]}", "JSON has no number NaN (line 2, column 4): write null"),
+        ("{\"a\": [1, -Infinity]}", "JSON has no number -Infinity (line 1"),
+        ("{\"a\":Infinity}", "JSON has no number Infinity (line 1"),
+        ("{\"a\": NULL}", "expected"),
         ("[]", "no `nbformat`"),
         ("{\"nbformat\": 4}", "no `nbformat`"),
         (r#"{"worksheets": [], "metadata": {}, "nbformat": 3, "nbformat_minor": 0}"#, "old format"),
