@@ -7,8 +7,9 @@ usage: memory.py SOFTLAND [--bytes N] [--most MB] [--folder DIR]
   --folder  where the files are made, one at a time (a temporary folder; needs the room of one)
 
 Makes a session of Claude Code as JSONL, one document of messages on a single line, the same session
-compressed, and lines of just below and just above 64 MiB; audits each alone and prints size, time and the
-peak of resident memory. Exits 1 where one took more than it may, or was not read. Linux."""
+compressed, lines of just below and just above 64 MiB, and an activity CSV from either end; audits each
+alone and prints size, time and the peak of resident memory. Every row of a CSV has an id, which is kept: it
+may take 100 bytes more for each. Exits 1 where one took more than it may, or was not read. Linux."""
 import argparse, gzip, json, os, subprocess, sys, tempfile, time
 
 RESULT = "".join(f"{n:6}\tall work and no play makes \\ \"jack\" a dull boy\n" for n in range(150))
@@ -79,6 +80,28 @@ def long_lines(path, size):
             n += 1
 
 
+def activity(path, size, newest_first=False):
+    """OpenRouter's activity: sixty conversations side by side, each of eighty requests that grow."""
+    def row(n):
+        chain, turn = n % 60, n // 60 % 80
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(1_767_225_600 + n // 4))
+        prompt = 3000 + 7919 * chain % 2000 + 900 * turn
+        end = "stop" if turn == 79 else "tool_calls"
+        return (f"gen-{1_767_225_600 + n // 4}-{n:016x},{stamp}.{n % 1000:03},0.{prompt:06},0,{prompt},{120 + n % 7},0,0,"
+                f"anthropic/claude-sonnet-4.5,agent {chain % 6},key {chain % 3},Anthropic,true,{end},{900 + n % 400}\n")
+    length = len(row(0))
+    numbers = range(int(size) // length)
+    with open(path, "w") as file:
+        file.write("generation_id,created_at,cost_total,cost_cache,tokens_prompt,tokens_completion,tokens_reasoning,"
+                   "tokens_cached,model_permaslug,app_name,api_key_name,provider_name,streamed,finish_reason_normalized,"
+                   "generation_time_ms\n")
+        file.writelines(map(row, reversed(numbers) if newest_first else numbers))
+
+
+def newest_first(path, size):
+    activity(path, size, True)
+
+
 def audit(binary, path):
     """Seconds, peak of resident memory in bytes, and the report."""
     with tempfile.TemporaryFile() as out:
@@ -99,15 +122,16 @@ def main():
     parser.add_argument("--folder")
     args = parser.parse_args()
     failed = False
-    for make in (jsonl, document, packed, long_lines):
+    for make in (jsonl, document, packed, long_lines, activity, newest_first):
         with tempfile.TemporaryDirectory(dir=args.folder) as folder:
             path = os.path.join(folder, make.__name__)
             make(path, args.bytes)
             size = os.path.getsize(path)
             took, peak, report = audit(args.softland, path)
             turns = report["totals"]["turns"] if report else 0
-            print(f"{make.__name__:10} {size / 1e6:7.0f} MB  {turns:7} turns  {took:5.1f} s  {peak / 1e6:5.0f} MB at most", flush=True)
-            failed |= peak > args.most * 1e6 or turns == 0
+            print(f"{make.__name__:12} {size / 1e6:7.0f} MB  {turns:7} turns  {took:5.1f} s  {peak / 1e6:5.0f} MB at most", flush=True)
+            ids = 100 * turns if make in (activity, newest_first) else 0
+            failed |= peak > args.most * 1e6 + ids or turns == 0
     sys.exit(failed)
 
 

@@ -5,6 +5,7 @@ mod current;
 mod judge;
 mod listed;
 mod money;
+mod spent;
 mod trees;
 
 use std::collections::BTreeMap;

@@ -17,7 +17,8 @@ const WINDOW: u64 = 24;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Repeat {
     tracks: BTreeMap<Digest, Track>,
-    /// Calls and results met in this run: what an unknown tool does again is no change.
+    /// Calls of unknown tools and their results, met in this run: what such a tool does again is
+    /// no change.
     met: BTreeSet<Digest>,
 }
 
@@ -57,12 +58,14 @@ impl Repeat {
     /// A known reading tool or poll never changes state, a failed call neither; a known writer
     /// does; of anything else, only what is new may have.
     fn changes_state(&mut self, call: &Answered, result: Digest) -> bool {
-        let new_call = self.met.insert(call.key);
-        let new_result = self.met.insert(call.key.then(result));
         match call.kind {
             Some(LoopKind::Writes) => !call.failed,
             Some(_) => false,
-            None => !call.failed && (new_call || new_result),
+            None => {
+                let new_call = self.met.insert(call.key);
+                let new_result = self.met.insert(call.key.then(result));
+                !call.failed && (new_call || new_result)
+            }
         }
     }
 

@@ -8,7 +8,8 @@ use softland_session::core::{Class, Facts, Finished, NanoUsd, Outcome, Reason, U
 use super::judge::Verdict;
 use super::listed::{Listing, Seen};
 use super::money::{Clock, is_simulated, needed};
-use super::trees::{Moment, Spend};
+use super::spent::{Ledger, Spent};
+use super::trees::Moment;
 use super::{may_be_trivial, word_of};
 use crate::report::{
     Beside, Listed, RunEnded, RunReport, StepLine, UsageSum, WhatIf, sum, sum_tokens,
@@ -31,7 +32,7 @@ pub(crate) struct Current {
     pub(crate) noted: Vec<Noted>,
     ended: Option<RunEnded>,
     line: Option<u64>,
-    spent: Vec<Spent>,
+    spent: Ledger,
     cost: NanoUsd,
     tool_calls: u64,
     usage: UsageSum,
@@ -45,27 +46,6 @@ pub(crate) struct Current {
     waiting: Vec<String>,
 }
 
-/// What one turn came to.
-#[derive(Clone, Copy, Debug)]
-struct Spent {
-    cost: Option<NanoUsd>,
-    tokens: Option<u64>,
-    time: Option<u64>,
-    line: Option<u64>,
-    held: (NanoUsd, u64),
-}
-
-impl Spent {
-    fn moment(&self) -> Option<Moment> {
-        Some((self.time?, self.line.unwrap_or(0)))
-    }
-
-    fn told(&self) -> Option<Spend> {
-        let (cost, tokens) = (self.cost.unwrap_or_default(), self.tokens.unwrap_or(0));
-        Some(Spend { at: self.moment()?, cost, tokens, held: self.held })
-    }
-}
-
 impl Current {
     pub(crate) fn new(line: Option<u64>, steps: bool, seen: Seen) -> Self {
         Self {
@@ -74,7 +54,7 @@ impl Current {
             noted: Vec::new(),
             ended: None,
             line,
-            spent: Vec::new(),
+            spent: Ledger::default(),
             cost: NanoUsd::ZERO,
             tool_calls: 0,
             usage: UsageSum::default(),
@@ -95,7 +75,7 @@ impl Current {
 
     /// When its first turn was.
     pub(crate) fn began(&self) -> Option<Moment> {
-        self.spent.first().and_then(Spent::moment)
+        self.spent.at(1).and_then(|spent| spent.moment())
     }
 
     /// Tokens and money so far.
@@ -214,7 +194,8 @@ impl Current {
         let signals: Vec<Listed> =
             self.seen.listings().iter().map(|listing| self.listed(listing)).collect();
         let wasted: BTreeSet<u64> = self.seen.listings().iter().flat_map(Listing::wasted).collect();
-        let unpriced = |turn: &&u64| self.at(**turn).is_some_and(|spent| spent.cost.is_none());
+        let unpriced =
+            |turn: &&u64| self.spent.at(**turn).is_some_and(|spent| spent.cost.is_none());
         let wasted_unpriced = wasted.iter().filter(unpriced).count() as u64;
         let (wasted_usd, wasted_tokens) = self.of(&wasted);
         let what_if = self.what_if(verdict);
@@ -247,7 +228,7 @@ impl Current {
             beside: Beside {
                 name: None,
                 caller: None,
-                spends: self.spent.iter().filter_map(Spent::told).collect(),
+                spends: self.spent.iter().filter_map(|spent| spent.told()).collect(),
                 wasted_turns: wasted.len() as u64,
                 wasted_unpriced,
                 unpriced_turns: self.spent.iter().filter(|spent| spent.cost.is_none()).count()
@@ -280,13 +261,9 @@ impl Current {
 
     /// Money and tokens of some turns.
     fn of(&self, turns: &BTreeSet<u64>) -> (Option<NanoUsd>, Option<u64>) {
-        let spent: Vec<&Spent> = turns.iter().filter_map(|turn| self.at(*turn)).collect();
+        let spent: Vec<Spent> = turns.iter().filter_map(|turn| self.spent.at(*turn)).collect();
         let tokens = sum_tokens(spent.iter().map(|spent| spent.tokens));
         (sum(spent.iter().map(|spent| spent.cost)), tokens)
-    }
-
-    fn at(&self, turn: u64) -> Option<&Spent> {
-        self.spent.get(usize::try_from(turn.checked_sub(1)?).ok()?)
     }
 
     fn what_if(&self, verdict: Verdict) -> Option<WhatIf> {
@@ -310,7 +287,7 @@ impl Current {
 
     fn hours(&self, wasted: &BTreeSet<u64>) -> Vec<(u64, NanoUsd, NanoUsd)> {
         let mut hours: Vec<(u64, NanoUsd, NanoUsd)> = Vec::new();
-        for (number, spent) in (1..).zip(&self.spent) {
+        for (number, spent) in (1..).zip(self.spent.iter()) {
             let (Some(time), Some(cost)) = (spent.time, spent.cost) else { continue };
             let hour = time / HOUR;
             let waste = if wasted.contains(&number) { cost } else { NanoUsd::ZERO };

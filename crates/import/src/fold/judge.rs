@@ -4,11 +4,14 @@
 
 use std::collections::BTreeMap;
 
-use softland_session::core::policy::{Landing, Mode, Policy, RunBoundary};
+use softland_session::core::policy::{Landing, LoopKey, LoopKind, Mode, Policy, RunBoundary};
 use softland_session::core::{
     AdditionKind, Call, Digest, Facts, Finished, Phase, Reason, Role, Stop, Text, ToolResult,
     Transcript, User, UserText,
 };
+
+/// The tool of calls that are not told.
+const UNTOLD: &str = "untold";
 
 /// A policy, and the conversation that it is tried on.
 #[derive(Debug)]
@@ -64,7 +67,9 @@ impl Held {
 impl Judge {
     /// What `policy` would have done, had it been enforced. Runs are those of the recording.
     pub(crate) fn new(policy: &Policy, run_boundary: RunBoundary) -> Self {
-        let policy = Policy { mode: Mode::Enforce, run_boundary, ..policy.clone() };
+        let mut policy = Policy { mode: Mode::Enforce, run_boundary, ..policy.clone() };
+        // Of calls that are not told, no loop can be seen, and nothing is kept.
+        policy.loop_keys.insert(UNTOLD.to_owned(), LoopKey::Kind(LoopKind::Exempt));
         Self {
             landing: policy.landing,
             facts: policy.counts_usage() || policy.time_limit.is_some(),
@@ -123,7 +128,7 @@ impl Judge {
     /// looked at where results come in.
     pub(crate) fn turn_untold(&mut self, turn: u64) {
         let (id, input) = (turn.to_string(), format!("{{\"turn\":{turn}}}"));
-        let call = Call { id: &id, name: "untold", input: &input, server: false };
+        let call = Call { id: &id, name: UNTOLD, input: &input, server: false };
         let finished = Finished {
             text: Text::default(),
             calls: vec![call],

@@ -1,0 +1,205 @@
+//! What each turn of a run came to. A run may stay open to the end of a file of millions of rows, so
+//! turns wait packed: differences and counts in as many bytes as they need, a dozen for a turn.
+
+use softland_session::core::NanoUsd;
+
+use super::trees::{Moment, Spend};
+
+/// Turns between two places where reading can begin.
+const STRIDE: usize = 32;
+
+const COST: u8 = 1;
+const TOKENS: u8 = 1 << 1;
+const TIME: u8 = 1 << 2;
+const LINE: u8 = 1 << 3;
+const HELD: u8 = 1 << 4;
+
+/// What one turn came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Spent {
+    pub(super) cost: Option<NanoUsd>,
+    pub(super) tokens: Option<u64>,
+    /// In milliseconds since 1970.
+    pub(super) time: Option<u64>,
+    pub(super) line: Option<u64>,
+    /// Money and tokens held back for the answer.
+    pub(super) held: (NanoUsd, u64),
+}
+
+impl Spent {
+    pub(super) fn moment(&self) -> Option<Moment> {
+        Some((self.time?, self.line.unwrap_or(0)))
+    }
+
+    pub(super) fn told(&self) -> Option<Spend> {
+        let (cost, tokens) = (self.cost.unwrap_or_default(), self.tokens.unwrap_or(0));
+        Some(Spend { at: self.moment()?, cost, tokens, held: self.held })
+    }
+}
+
+/// The turns of a run, in their order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ledger {
+    bytes: Vec<u8>,
+    turns: usize,
+    /// The newest time and line, from which the next are told.
+    last: (u64, u64),
+    /// Where each [`STRIDE`]th turn begins.
+    places: Vec<Place>,
+}
+
+/// Where a turn begins, and the time and line before it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    at: usize,
+    last: (u64, u64),
+}
+
+impl Ledger {
+    /// How many turns there are.
+    pub(super) const fn len(&self) -> usize {
+        self.turns
+    }
+
+    /// Adds a turn.
+    pub(super) fn push(&mut self, spent: Spent) {
+        if self.turns.is_multiple_of(STRIDE) {
+            self.places.push(Place { at: self.bytes.len(), last: self.last });
+        }
+        self.turns += 1;
+        let (held, none) = (spent.held, (NanoUsd::ZERO, 0));
+        let marks = [
+            (spent.cost.is_some(), COST),
+            (spent.tokens.is_some(), TOKENS),
+            (spent.time.is_some(), TIME),
+            (spent.line.is_some(), LINE),
+            (held != none, HELD),
+        ];
+        self.bytes.push(marks.iter().filter(|(is, _)| *is).map(|(_, mark)| mark).sum());
+        let (time, line) = self.last;
+        let numbers = [
+            spent.cost.map(|cost| cost.0),
+            spent.tokens,
+            spent.time.map(|now| folded(now.wrapping_sub(time))),
+            spent.line.map(|now| folded(now.wrapping_sub(line))),
+            (held != none).then_some(held.0.0),
+            (held != none).then_some(held.1),
+        ];
+        numbers.into_iter().flatten().for_each(|number| write(&mut self.bytes, number));
+        self.last = (spent.time.unwrap_or(time), spent.line.unwrap_or(line));
+    }
+
+    /// All turns.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Spent> {
+        self.from(Place::default())
+    }
+
+    /// One turn, counted from 1.
+    pub(super) fn at(&self, turn: u64) -> Option<Spent> {
+        let turn = usize::try_from(turn.checked_sub(1)?).ok()?;
+        let place = self.places.get(turn / STRIDE)?;
+        self.from(*place).nth(turn % STRIDE)
+    }
+
+    fn from(&self, place: Place) -> impl Iterator<Item = Spent> {
+        let mut rest = self.bytes.get(place.at..).unwrap_or_default();
+        let (mut time, mut line) = place.last;
+        std::iter::from_fn(move || {
+            let (marks, behind) = rest.split_first()?;
+            rest = behind;
+            let mut next = |mark| (marks & mark != 0).then(|| read(&mut rest));
+            let spent = Spent {
+                cost: next(COST).map(NanoUsd),
+                tokens: next(TOKENS),
+                time: next(TIME).map(|by| time.wrapping_add(unfolded(by))),
+                line: next(LINE).map(|by| line.wrapping_add(unfolded(by))),
+                held: (NanoUsd(next(HELD).unwrap_or(0)), next(HELD).unwrap_or(0)),
+            };
+            (time, line) = (spent.time.unwrap_or(time), spent.line.unwrap_or(line));
+            Some(spent)
+        })
+    }
+}
+
+/// A difference with its sign in the lowest bit, so that small ones are small numbers either way.
+const fn folded(difference: u64) -> u64 {
+    if difference >> 63 == 0 { difference << 1 } else { !(difference << 1) }
+}
+
+const fn unfolded(number: u64) -> u64 {
+    if number & 1 == 0 { number >> 1 } else { !(number >> 1) }
+}
+
+/// Seven bits to a byte, the lowest first; the highest bit says that more follow.
+fn write(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+fn read(bytes: &mut &[u8]) -> u64 {
+    let (mut number, mut shift) = (0, 0);
+    while let Some((byte, rest)) = bytes.split_first() {
+        *bytes = rest;
+        number |= u64::from(byte & 0x7f) << shift;
+        shift += 7;
+        if byte & 0x80 == 0 || shift > 63 {
+            break;
+        }
+    }
+    number
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers of every size, some absent, from a simple generator.
+    fn turns() -> Vec<Spent> {
+        let mut state = 7_u64;
+        let mut next = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            state ^ state >> 29
+        };
+        let mut number = || {
+            let (kind, size, value) = (next() % 5, next() % 64, next());
+            (kind > 0).then_some(if kind == 1 { u64::MAX - value % 3 } else { value >> size })
+        };
+        let turn = |_| Spent {
+            cost: number().map(NanoUsd),
+            tokens: number(),
+            time: number(),
+            line: number(),
+            held: (NanoUsd(number().unwrap_or(0)), number().unwrap_or(0)),
+        };
+        (0..2000).map(turn).collect()
+    }
+
+    #[test]
+    fn turns_are_read_as_they_were_written() {
+        let turns = turns();
+        let mut ledger = Ledger::default();
+        turns.iter().for_each(|turn| ledger.push(*turn));
+        assert_eq!(ledger.len(), turns.len());
+        assert_eq!(ledger.iter().collect::<Vec<_>>(), turns);
+        for (number, turn) in (1..).zip(&turns) {
+            assert_eq!(ledger.at(number), Some(*turn), "{number}");
+        }
+        assert_eq!((ledger.at(0), ledger.at(2001), Ledger::default().at(1)), (None, None, None));
+    }
+
+    #[test]
+    fn a_row_takes_a_dozen_bytes() {
+        let mut ledger = Ledger::default();
+        for n in 0..1000 {
+            let (cost, tokens) = (Some(NanoUsd(8_307_000 + n)), Some(8432));
+            let (time, line) = (Some(1_767_390_073_893 + 15_000 * n), Some(60 * n));
+            ledger.push(Spent { cost, tokens, time, line, ..Spent::default() });
+        }
+        assert!(ledger.bytes.len() < 13_000, "{}", ledger.bytes.len());
+    }
+}
