@@ -24,7 +24,6 @@ const LONG_LINES: usize = 8;
 /// Bytes that are looked at where the first line is long.
 const LOOKED_FURTHER: usize = 4 << 20;
 const NO_LINE: &str = "no line of a recording that is known: passed over";
-const PACKED: &str = "a compressed SQLite file: to be unpacked first (gunzip, zstd -d)";
 
 /// Reads what paths lead to.
 pub(crate) fn read<S: Sink>(
@@ -130,17 +129,13 @@ fn one<S: Sink>(
         Form::Events => softland::read(&mut input, &mut out),
         Form::Journal => softland::journal(&mut input, &mut out),
         Form::OpenCodeExport => opencode::export(&mut input, &mut out),
-        Form::Ledger => match plain.map(|path| sqlite::read(path, &mut out, tell_progress)) {
-            Some(Whose::Softland) => {}
-            Some(Whose::OpenCode(ids)) => {
+        Form::Ledger => match database(&file.path, compressed, &mut out, tell_progress) {
+            Whose::Softland => {}
+            Whose::OpenCode(ids) => {
                 read.form = Some(Form::OpenCode(Table::Database));
                 read.database = Some(ids);
             }
-            Some(Whose::Others) => read.form = None,
-            None => {
-                out.unreadable(None, PACKED);
-                read.form = None;
-            }
+            Whose::Others => read.form = None,
         },
         Form::OpenCode(_) => {}
     }
@@ -148,6 +143,25 @@ fn one<S: Sink>(
     read.unreadable = out.unreadable;
     read.sink = read.form.is_some().then_some(taker);
     read
+}
+
+/// Reads a database; a compressed one is unpacked into a temporary file first.
+fn database(
+    path: &Path,
+    compressed: bool,
+    out: &mut Out<'_>,
+    on: &(dyn Fn() -> bool + Sync),
+) -> Whose {
+    if !compressed {
+        return sqlite::read(path, out, on);
+    }
+    match sqlite::unpacked(path, on) {
+        Ok(file) => sqlite::read(file.path(), out, on),
+        Err(error) => {
+            out.unreadable(None, damaged(&error.to_string()));
+            Whose::Others
+        }
+    }
 }
 
 /// What a file is; lines before the first that tells are left out, and listed.

@@ -1,12 +1,20 @@
 //! SQLite files, told apart and only read: nothing is written beside them.
 
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 
 use rusqlite::{Connection, OpenFlags};
+use tempfile::NamedTempFile;
 
 use crate::claude_code::Ids;
+use crate::input;
 use crate::out::Out;
 use crate::{opencode, softland};
+
+/// The most that a compressed database may unpack to, in bytes: what it says of itself is not
+/// trusted with the whole disk.
+const MOST: u64 = 8 << 30;
 
 /// Whether whoever asked still wants to know.
 type On<'o> = &'o (dyn Fn() -> bool + Sync);
@@ -17,6 +25,17 @@ pub(crate) enum Whose {
     /// With the ids that it holds.
     OpenCode(Ids),
     Others,
+}
+
+/// A compressed database as a file that SQLite can open. It goes with the value.
+pub(crate) fn unpacked(path: &Path, on: On<'_>) -> io::Result<NamedTempFile> {
+    let counted = AtomicU64::new(0);
+    let (inner, _) = input::open(path, &counted, on)?;
+    let mut file = NamedTempFile::new()?;
+    if io::copy(&mut inner.take(MOST + 1), &mut file)? > MOST {
+        return Err(io::Error::other("it unpacks to more than 8 GiB"));
+    }
+    Ok(file)
 }
 
 /// Reads a database.

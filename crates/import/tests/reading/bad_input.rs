@@ -154,6 +154,14 @@ fn a_ledger_is_read_without_a_trace_beside_it() {
     };
     assert_eq!(steps(told(std::slice::from_ref(&path))), expected, "while it is written");
     drop(db);
+    let content = std::fs::read(&path).unwrap();
+    let packed = put(folder.path(), "ledger.zst", zstd::encode_all(&*content, 1).unwrap());
+    assert_eq!(steps(told(std::slice::from_ref(&packed))), expected, "compressed");
+    let whole = std::fs::read(&packed).unwrap();
+    let cut = told(&[put(folder.path(), "ledger.zst", &whole[..whole.len() - 9])]);
+    assert_eq!((cut.sources[0].kind, cut.unreadable.len()), (None, 1));
+    assert!(cut.unreadable[0].reason.starts_with("damaged or cut: "), "{:?}", cut.unreadable);
+    std::fs::remove_file(&packed).unwrap();
     let mut permissions = std::fs::metadata(&path).unwrap().permissions();
     permissions.set_readonly(true);
     std::fs::set_permissions(&path, permissions).unwrap();

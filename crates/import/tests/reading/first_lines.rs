@@ -1,6 +1,6 @@
 //! Recordings whose first lines are none of theirs, and what is taken for none.
 
-use super::common::{one, put, told, turns};
+use super::common::{one, turns};
 
 const GOOD: &str =
     "{\"role\":\"user\",\"content\":\"go\"}\n{\"role\":\"assistant\",\"content\":\"fine\"}\n";
@@ -66,17 +66,4 @@ fn texts_and_documents_that_quote_a_recording_are_none() {
     }
     let wide: Vec<u8> = "\u{feff}{\"role\":1}".encode_utf16().flat_map(u16::to_le_bytes).collect();
     assert_eq!(one(wide).2, ["UTF-16: to be saved as UTF-8 first"]);
-}
-
-#[test]
-fn a_packed_database_says_what_to_do() {
-    let folder = tempfile::tempdir().unwrap();
-    let db = b"SQLite format 3\0 and more".as_slice();
-    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    std::io::Write::write_all(&mut packed, db).unwrap();
-    let path = put(folder.path(), "led.db.gz", packed.finish().unwrap());
-    let read = told(&[path]);
-    assert_eq!(read.sources[0].kind, None);
-    let reason = "a compressed SQLite file: to be unpacked first (gunzip, zstd -d)";
-    assert_eq!(read.unreadable[0].reason, reason);
 }
