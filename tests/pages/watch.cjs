@@ -154,6 +154,35 @@ async function away(browser, pages) {
   ok("a gateway that is away behind a proxy (502): the page comes back with it");
 }
 
+// A browser gives a host six connections, and an open run holds two: hidden tabs give theirs back.
+async function tabs(browser, pages, gateway) {
+  const context = await browser.newContext();
+  await context.addInitScript(() => Object.defineProperty(document, "hidden", { get: () => window.covered === true }));
+  const cover = (page, covered) => page.evaluate((covered) => {
+    window.covered = covered;
+    document.dispatchEvent(new Event("visibilitychange"));
+  }, covered);
+  const clients = [], opened = [];
+  for (let n = 0; n < 4; n += 1) {
+    const client = new Client(gateway, "tab " + n, { "x-softland-session": "tabs-" + n });
+    await client.turn();
+    const page = await context.newPage();
+    await page.goto(pages);
+    await page.waitForSelector("#link.on", { timeout: TIME });
+    await page.evaluate((run) => { location.hash = "#run=" + encodeURIComponent(run); }, client.run);
+    await page.waitForSelector("#run .turn", { timeout: TIME });
+    if (n < 3) await cover(page, true);
+    clients.push(client);
+    opened.push(page);
+  }
+  clients[0].answers(() => ({ content: "found" }));
+  await clients[0].turn();
+  await cover(opened[0], false);
+  await opened[0].waitForFunction(() => document.querySelectorAll("#run .turn").length === 2, null, { timeout: TIME });
+  await context.close();
+  ok("four tabs of one browser, each with an open run: hidden ones give their streams back and go on when seen");
+}
+
 // As through a proxy: nothing is shown without the token, and everything with it.
 async function without_token(browser, pages, run) {
   const page = await browser.newPage({ viewport: { width: 390, height: 844 }, extraHTTPHeaders: { "x-forwarded-for": "192.0.2.7" } });
@@ -275,6 +304,7 @@ async function main() {
     await absent(page);
     await without_token(browser, pages, pricing);
     await away(browser, pages);
+    await tabs(browser, pages, gateway);
     assert.deepEqual(errors, []);
     assert.deepEqual(asked.filter((url) => !url.startsWith(gateway + "/")), [], "nothing else is asked");
     await page.close();

@@ -1,7 +1,8 @@
 // Server-sent events over fetch: EventSource can show no token. It comes back by itself, from the
-// last event that it has read.
+// last event that it has read. A page that nobody sees gives its stream back after a while: a browser
+// gives a host six connections, and those of hidden tabs would leave none to the one that is seen.
 
-const FIRST = 500, LONGEST = 10000;
+const FIRST = 500, LONGEST = 10000, UNSEEN = 5000;
 
 export class Refused extends Error {
   constructor(status, message) { super(message); this.status = status; }
@@ -32,17 +33,54 @@ export class Feed {
     this.last = last || "";
     this.over = false;
     this.abort = new AbortController();
-    this.run();
+    this.seen = () => this.look();
+    document.addEventListener("visibilitychange", this.seen);
+    this.look();
+    this.run().finally(() => this.part());
   }
 
-  close() { this.closed = true; this.abort.abort(); }
+  close() {
+    this.closed = true;
+    this.part();
+    this.abort.abort();
+    this.wake?.();
+  }
+
+  part() {
+    document.removeEventListener("visibilitychange", this.seen);
+    clearTimeout(this.timer);
+  }
 
   // For tests: loses the connection as a network would.
   lose() { this.abort.abort(); this.abort = new AbortController(); }
 
+  // Whether the page is seen may have changed.
+  look() {
+    clearTimeout(this.timer);
+    if (document.hidden) {
+      this.timer = setTimeout(() => { this.away = true; this.lose(); }, UNSEEN);
+    } else {
+      this.away = false;
+      this.wake?.();
+    }
+  }
+
+  // A while, or until the page is seen again; as long as nobody sees it there is no end to it.
+  async wait(pause) {
+    await new Promise((done) => {
+      this.wake = done;
+      if (!this.away) setTimeout(done, pause);
+    });
+    this.wake = null;
+  }
+
   async run() {
     let pause = FIRST;
     while (!this.closed && !this.over) {
+      if (this.away) {
+        await this.wait();
+        continue;
+      }
       try {
         const headers = this.last ? { "last-event-id": this.last } : {};
         const response = await ask(this.path, { headers, signal: this.abort.signal });
@@ -56,11 +94,12 @@ export class Feed {
         }
       }
       if (this.closed || this.over) return;
+      if (this.away) continue;
       this.state("off");
       // One that ends at once, again and again, is not asked in a hurry.
       if (this.some) pause = FIRST;
       this.some = false;
-      await new Promise((done) => setTimeout(done, pause));
+      await this.wait(pause);
       pause = Math.min(pause * 2, LONGEST);
     }
   }
