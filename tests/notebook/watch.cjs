@@ -2,6 +2,7 @@
 "use strict";
 const assert = require("node:assert/strict");
 const fs = require("node:fs");
+const net = require("node:net");
 const path = require("node:path");
 const { chromium } = require("playwright-core");
 const { Proxy, free } = require("../pages/proxy.cjs");
@@ -198,19 +199,31 @@ from IPython.display import HTML, SVG, Javascript, display
 print("<script>window.hacked = 1</script>\\x1b[31mred\\x1b[0m\\x07 \\u202eevil\\u202c \\ufffd שלום")
 display(HTML("<b onclick='x()'>clicked</b><script>parent.hacked = 2</script>"))
 display(HTML("<h4>Table</h4><img src='http://127.0.0.1:9/x.png'><table><tr><td>1</td><td>2</td></tr></table>"))
+display(HTML("<a href='http://127.0.0.1:PORT/'>A link</a>"))
 display(SVG("<svg xmlns='http://www.w3.org/2000/svg' width='60' height='40'><circle r='18' cx='30' cy='20' fill='teal'/></svg>"))
 display(Javascript("window.hacked = 3"))
 print("x" * (5 << 20))
 `;
 
 async function hostile(one, two) {
-  const made = (await wish(one, { do: "create_cell", index: null, type: "code", source: HOSTILE })).cell.id;
+  let asked = 0;
+  const server = net.createServer((socket) => { asked += 1; socket.destroy(); });
+  await new Promise((done) => server.listen(0, "127.0.0.1", done));
+  const source = HOSTILE.replace("PORT", server.address().port);
+  const made = (await wish(one, { do: "create_cell", index: null, type: "code", source })).cell.id;
   await cell(one, made).getByRole("button", { name: "Run this cell" }).click();
   await ran(one, made);
   await cell(one, made).locator("iframe").nth(1).waitFor({ timeout: TIME });
   const text = await cell(one, made).locator(".outs pre").first().textContent();
   assert.ok(text.startsWith("<script>window.hacked = 1</script>red␇ ⟦U+202E⟧evil⟦U+202C⟧ \uFFFD שלום"), text.slice(0, 120));
-  assert.deepEqual(await cell(one, made).locator("iframe").evaluateAll((frames) => frames.map((frame) => frame.getAttribute("sandbox"))), ["", ""]);
+  assert.deepEqual(await cell(one, made).locator("iframe").evaluateAll((frames) => frames.map((frame) => frame.getAttribute("sandbox"))), ["", "", ""]);
+  const link = cell(one, made).locator("iframe").nth(1).contentFrame().getByText("A link");
+  for (const open of [() => link.click(), () => link.press("Enter")]) {
+    await open();
+    assert.ok(await link.isVisible(), "a link leads nowhere");
+  }
+  assert.equal(asked, 0, "nothing is asked for");
+  server.close();
   assert.equal(await cell(one, made).locator(".remark", { hasText: "needs scripts, which are not run here" }).count(), 2);
   assert.ok((await cell(one, made).locator(".outs").textContent()).length < 100000, "long output is cut");
   for (const page of [one, two]) {

@@ -68,6 +68,8 @@ async function read(file) {
   }
 }
 
+// The same file may be chosen again: it may have grown.
+$("file").addEventListener("click", () => { $("file").value = ""; });
 $("file").addEventListener("change", () => { if ($("file").files.length) read($("file").files[0]); });
 $("ledger").addEventListener("click", () => { $("file").value = ""; read(null); });
 $("stop").addEventListener("click", () => { if (under) under.abort(); });

@@ -238,7 +238,8 @@ class CellView {
     this.sent = source;
     try {
       const done = await this.cells.wish({ do: "update_cell", id: this.id, rev: this.base.rev, source });
-      this.base = { rev: done.cell.rev, source: done.cell.source };
+      // What came after it may have been told before the reply.
+      if (done.cell.rev >= this.base.rev) this.base = { rev: done.cell.rev, source: done.cell.source };
       this.failed = "";
     } catch (error) {
       if (error.code === "conflict" && error.cell) this.conflict(error.cell);

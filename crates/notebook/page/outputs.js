@@ -9,7 +9,7 @@ const SCRIPTED = ["application/javascript", "application/vnd.jupyter.widget-view
   "application/vnd.bokehjs_load.v0+json", "application/vnd.plotly.v1+json", "application/vnd.vegalite.v5+json", "application/vnd.vega.v5+json"];
 const LARGEST = 4 << 20;
 const INSIDE = "<!doctype html><meta charset=utf-8><meta http-equiv=Content-Security-Policy content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:\">"
-  + "<meta name=color-scheme content=\"light dark\"><style>:root{color-scheme:light dark}body{margin:2px;font:14px/1.45 system-ui,sans-serif;overflow-wrap:anywhere}table{border-collapse:collapse;font-size:13px}th,td{padding:3px 8px;border:1px solid #8886;text-align:right}svg,img{max-width:100%;height:auto}</style>";
+  + "<base target=_blank><meta name=color-scheme content=\"light dark\"><style>:root{color-scheme:light dark}body{margin:2px;font:14px/1.45 system-ui,sans-serif;overflow-wrap:anywhere}table{border-collapse:collapse;font-size:13px}th,td{padding:3px 8px;border:1px solid #8886;text-align:right}svg,img{max-width:100%;height:auto}</style>";
 
 function joined(data) { return Array.isArray(data) ? data.join("") : data; }
 

@@ -60,6 +60,7 @@ impl Disk {
                 "{shown} is not named as a notebook is: FILE.ipynb is what can be opened"
             )));
         }
+        regular(&path).map_err(io(format!("{shown} cannot be opened")))?;
         let lock = lock(&path, locks)?;
         let made = !path.exists();
         let disk = Self { path, _lock: lock, made };
@@ -82,11 +83,9 @@ impl Disk {
 
     /// The file's text as it is, and what tells it from others.
     pub(crate) fn read(&self) -> io::Result<(String, Print)> {
+        regular(&self.path)?;
         let mut file = File::open(&self.path)?;
         let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
-        }
         let mut text = String::new();
         (&mut file).take(MAX_FILE + 1).read_to_string(&mut text)?;
         if text.len() as u64 > MAX_FILE {
@@ -104,6 +103,7 @@ impl Disk {
     /// Replaces the file's text: all of it, or nothing. A file that may not be written is not
     /// replaced.
     pub(crate) fn save(&self, text: &str) -> io::Result<Print> {
+        regular(&self.path)?;
         let mode = match OpenOptions::new().append(true).open(&self.path) {
             Ok(file) => Some(file.metadata()?.permissions()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -143,6 +143,17 @@ impl Disk {
     fn temporary(&self) -> PathBuf {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         self.path.with_file_name(format!(".{name}.softland-tmp"))
+    }
+}
+
+/// What is there is a regular file. Asked before it is opened: opening a FIFO waits for its other end.
+fn regular(path: &Path) -> io::Result<()> {
+    match fs::metadata(path) {
+        Ok(metadata) if !metadata.is_file() => {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
+        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 

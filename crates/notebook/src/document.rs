@@ -60,6 +60,14 @@ impl Document {
     /// # Errors
     /// Why it is not a notebook of format 4.
     pub(crate) fn read(text: String) -> Result<(Self, Vec<Read>), String> {
+        if text.trim().is_empty() {
+            return Err("it is empty: a notebook is JSON with its cells; without the file a new one is made"
+                .to_owned());
+        }
+        if text.starts_with('\u{feff}') {
+            return Err("it begins with a byte-order mark, which JSON has not: save it as UTF-8 without one"
+                .to_owned());
+        }
         let sound = mend(&text);
         let value: Value = serde_json::from_str(&sound)
             .map_err(|error| format!("it is not a notebook: {}", refusal(&sound, &error)))?;

@@ -32,6 +32,8 @@ const MESSAGE: usize = 4 << 20;
 const PAGES: usize = 32;
 /// How long the last page may be gone before a run is stopped.
 const GRACE: Duration = Duration::from_secs(60);
+/// How often a page is asked for a sign of life.
+const BEAT: Duration = Duration::from_secs(20);
 /// How long pages get to hear of the end.
 const LEAVE: Duration = Duration::from_secs(2);
 
@@ -41,6 +43,9 @@ const LEAVE: Duration = Duration::from_secs(2);
 pub struct ServerOptions {
     /// How long the last page may be gone before a run of the assistant is stopped. Default: 60 s.
     pub grace: Duration,
+    /// How often a page is asked for a sign of life. One that gives none for three times as long is
+    /// gone: its machine sleeps, or its network has left it. Default: 20 s.
+    pub beat: Duration,
     /// Names of a proxy before the server, as `Host` and `Origin` may show them; without a port at
     /// any port. Default: none.
     pub hosts: Vec<String>,
@@ -48,7 +53,7 @@ pub struct ServerOptions {
 
 impl Default for ServerOptions {
     fn default() -> Self {
-        Self { grace: GRACE, hosts: Vec::new() }
+        Self { grace: GRACE, beat: BEAT, hosts: Vec::new() }
     }
 }
 
@@ -69,6 +74,7 @@ struct Shared {
     token: String,
     names: guard::Names,
     seats: Arc<Semaphore>,
+    beat: Duration,
     /// How many pages have shown the token and are there.
     pages: watch::Sender<usize>,
     leaving: CancellationToken,
@@ -107,6 +113,7 @@ impl Server {
             token: token()?,
             names: guard::Names { listen: address, hosts: options.hosts.clone() },
             seats: Arc::new(Semaphore::new(PAGES)),
+            beat: options.beat,
             pages: watch::Sender::new(0),
             leaving: CancellationToken::new(),
         });

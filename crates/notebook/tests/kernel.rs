@@ -136,6 +136,11 @@ async fn a_cell_gives_what_its_kernel_tells_and_it_is_saved() {
     assert!(!failed.ok);
     assert_eq!(texts(&failed.cell), ["stdout:x\n", "Ouch"]);
     assert_eq!(failed.cell.execution_count, Some(2));
+    // Some kernels tell an error in the reply alone.
+    let failed = run(&room, "print x\nreply Ouch\nprint never").await;
+    assert!(!failed.ok);
+    assert_eq!(texts(&failed.cell), ["stdout:x\n", "Ouch"]);
+    assert_eq!(texts(&run(&room, "abort").await.cell), ["aborted"]);
 }
 
 #[tokio::test]

@@ -294,6 +294,33 @@ async fn where_nobody_looks_the_spending_ends() {
     served.end().await;
 }
 
+#[tokio::test]
+async fn a_page_that_answers_no_ping_is_gone() {
+    let place = Place::new();
+    let (grace, beat) = (Duration::from_millis(50), Duration::from_millis(100));
+    // One answer, so that there is little to send: it is not for full buffers that it ends.
+    let setup = Setup { answers: 1, grace, beat, ..Setup::default() };
+    let served = place.serve(setup).await;
+    let (mut asleep, _) = served.page().await;
+    // Nothing is read from here on, as by a browser on a machine that sleeps.
+    asleep.send(&json!({"n": 1, "do": "ask", "text": "What is the mean?"})).await;
+    tokio::time::timeout(LONG, served.answers_are_taken()).await.unwrap();
+    tokio::time::timeout(LONG, served.chat.idle()).await.unwrap();
+    let (_, first) = served.page().await;
+    assert_eq!(first["chat"].as_array().unwrap().last().unwrap()["stopped_by"], "left");
+    served.end().await;
+}
+
+#[tokio::test]
+async fn a_page_that_answers_pings_stays_though_it_asks_for_nothing() {
+    let place = Place::new();
+    let setup = Setup { beat: Duration::from_secs(1), ..Setup::default() };
+    let served = place.serve(setup).await;
+    let (mut page, _) = served.page().await;
+    assert!(page.hears_pings(6).await, "it was closed: {:?}", page.closed);
+    served.end().await;
+}
+
 /// The events that a page is shown at its beginning, without what joins pieces.
 fn shown(first: &Value) -> Vec<Value> {
     let told = first["chat"].as_array().unwrap().iter();

@@ -27,6 +27,22 @@ fn a_file_that_is_not_there_is_made_and_one_that_is_stays() {
 }
 
 #[test]
+fn what_is_no_file_is_refused_without_waiting_for_its_other_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = std::process::Command::new("mkfifo").arg(folder.path().join("a.ipynb")).status();
+    assert!(made.unwrap().success());
+    fs::create_dir(folder.path().join("b.ipynb")).unwrap();
+    for name in ["a.ipynb", "b.ipynb"] {
+        let refused = open(folder.path(), name).unwrap_err().to_string();
+        assert!(refused.ends_with("it is not a regular file"), "{refused}");
+    }
+    // One that takes a file's place while it is open.
+    let disk = open(folder.path(), "c.ipynb").unwrap();
+    fs::rename(folder.path().join("a.ipynb"), folder.path().join("c.ipynb")).unwrap();
+    assert!(disk.read().is_err() && disk.save("more").is_err());
+}
+
+#[test]
 fn one_at_a_time_has_a_notebook_and_the_other_hears_who() {
     let folder = tempfile::tempdir().unwrap();
     let first = open(folder.path(), "a.ipynb").unwrap();
@@ -83,12 +99,4 @@ fn what_cannot_be_saved_changes_nothing() {
     fs::remove_dir(disk.temporary()).unwrap();
     disk.save("new").unwrap();
     assert_eq!(names(folder.path()), ["a.ipynb", "locks"]);
-}
-
-#[test]
-fn only_a_regular_file_is_read() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::create_dir(folder.path().join("a.ipynb")).unwrap();
-    let disk = open(folder.path(), "a.ipynb").unwrap();
-    assert!(disk.read().is_err());
 }

@@ -140,7 +140,9 @@ fn cells_without_a_name_or_with_anothers_are_told_apart() {
 #[test]
 fn what_is_no_notebook_is_refused_and_why() {
     for (text, why) in [
-        ("", "not a notebook"),
+        ("", "it is empty"),
+        (" \n", "it is empty"),
+        ("\u{feff}{}", "byte-order mark"),
         ("{\"a\": [\n1, NaN]}", "JSON has no number NaN (line 2, column 4): write null"),
         ("{\"a\": [1, -Infinity]}", "JSON has no number -Infinity (line 1"),
         ("{\"a\":Infinity}", "JSON has no number Infinity (line 1"),

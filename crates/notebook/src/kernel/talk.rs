@@ -62,6 +62,10 @@ struct Current {
     reply: Option<(bool, Option<u64>)>,
     /// All its outputs have been heard.
     idle: bool,
+    /// The error that its reply tells: not every kernel tells it on `iopub` too.
+    untold: Option<Value>,
+    /// `iopub` has told of an error.
+    errored: bool,
     /// When the end of its outputs is waited for no longer.
     until: Option<Instant>,
 }
@@ -161,12 +165,8 @@ impl Talk {
                     }
                 }
             }
-            if let Some(run) = &current
-                && run.idle
-                && let Some((ok, count)) = run.reply
-            {
-                let _ = tell.send(Event::Ended(run.run, ok, count)).await;
-                current = None;
+            if let Some(run) = current.take_if(|run| run.idle && run.reply.is_some()) {
+                run.end(&tell).await;
             }
         }
     }
@@ -185,7 +185,8 @@ impl Talk {
         let asked = Message::new(&self.session, &id, "execute_request", content);
         // Where it cannot be asked, it has ended, which is told.
         let _ = self.shell.send(self.key.seal(&asked)).await;
-        Some(Current { run, id, reply: None, idle: false, until: None })
+        let (reply, untold, until) = (None, None, None);
+        Some(Current { run, id, reply, idle: false, untold, errored: false, until })
     }
 
     /// The kernel has ended: what it still said is heard, then its end is told.
@@ -202,10 +203,8 @@ impl Talk {
                 run.hear(heard, &message, tell).await;
             }
         }
-        if let Some(run) = &current
-            && let Some((ok, count)) = run.reply
-        {
-            let _ = tell.send(Event::Ended(run.run, ok, count)).await;
+        if let Some(run) = current {
+            run.end(tell).await;
         }
         let _ = tell.send(Event::Dead(how)).await;
     }
@@ -238,19 +237,30 @@ impl Current {
                     let _ = tell.send(Event::Output(self.run, page, None)).await;
                 }
                 let ok = content.get("status").and_then(Value::as_str) == Some("ok");
+                self.untold = (!ok).then(|| told::failed(content));
                 self.reply = Some((ok, told::count(content)));
                 self.until = Some(Instant::now() + DREGS);
             }
             (Heard::Told, "status") => {
                 self.idle |= message.content["execution_state"] == "idle";
             }
-            (Heard::Told, _) => {
+            (Heard::Told, kind) => {
+                self.errored |= kind == "error";
                 if let Some(event) = told::told(message, self.run) {
                     let _ = tell.send(event).await;
                 }
             }
             (Heard::Reply, _) => {}
         }
+    }
+
+    /// It has ended, where it was replied to: an error stands among its outputs, wherever it was told.
+    async fn end(self, tell: &mpsc::Sender<Event>) {
+        let Some((ok, count)) = self.reply else { return };
+        if let Some(error) = self.untold.filter(|_| !self.errored) {
+            let _ = tell.send(Event::Output(self.run, error, None)).await;
+        }
+        let _ = tell.send(Event::Ended(self.run, ok, count)).await;
     }
 }
 

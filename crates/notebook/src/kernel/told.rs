@@ -25,11 +25,7 @@ pub(super) fn told(message: &Message, run: u64) -> Option<Event> {
             let place = |name| object(content, name);
             Some(Event::Update(shown_as(content)?, place("data"), place("metadata")))
         }
-        "error" => {
-            let lines = content.get("traceback").and_then(Value::as_array);
-            let lines: Vec<&str> = lines.into_iter().flatten().filter_map(Value::as_str).collect();
-            Some(Event::Output(run, error(text("ename"), text("evalue"), &lines), None))
-        }
+        "error" => Some(Event::Output(run, raised(content), None)),
         "clear_output" => {
             let waits = content.get("wait").and_then(Value::as_bool).unwrap_or(false);
             Some(Event::Clear(run, waits))
@@ -37,6 +33,22 @@ pub(super) fn told(message: &Message, run: u64) -> Option<Event> {
         "execute_input" => Some(Event::Begun(run, count(content))),
         _ => None,
     }
+}
+
+/// The error of a reply that is not `ok`.
+pub(super) fn failed(reply: &Value) -> Value {
+    let status = reply.get("status").and_then(Value::as_str).unwrap_or("error");
+    if reply.get("ename").is_some() {
+        return raised(reply);
+    }
+    error(status, "the kernel says no more", &[])
+}
+
+fn raised(content: &Value) -> Value {
+    let text = |name: &str| content.get(name).and_then(Value::as_str).unwrap_or_default();
+    let lines = content.get("traceback").and_then(Value::as_array);
+    let lines: Vec<&str> = lines.into_iter().flatten().filter_map(Value::as_str).collect();
+    error(text("ename"), text("evalue"), &lines)
 }
 
 /// An output that tells of an error.

@@ -19,8 +19,8 @@ use crate::types::{By, Change, Edit, Refused};
 /// How long a page may take to show the token, and to take what is sent.
 const PATIENCE: Duration = Duration::from_secs(10);
 const TAKES: Duration = Duration::from_secs(60);
-/// Between two signs of life.
-const BEAT: Duration = Duration::from_secs(20);
+/// Signs of life that a page may owe. Browsers answer by themselves, whatever the page does.
+const OWED: u32 = 3;
 /// Wishes of one page that are under way at a time.
 const WISHES: usize = 64;
 
@@ -118,7 +118,9 @@ async fn hear(
     let under_way = Arc::new(Semaphore::new(WISHES));
     let (runs, asked) = mpsc::channel(WISHES);
     tokio::spawn(begin_runs(Arc::clone(shared), asked, replies.clone()));
-    while let Some(message) = wishes.next().await {
+    let patience = shared.beat * OWED;
+    // A page that has gone without a word hears no more than one that is there and says nothing.
+    while let Ok(Some(message)) = tokio::time::timeout(patience, wishes.next()).await {
         let text = match message {
             Ok(Message::Text(text)) => text,
             Ok(Message::Close(_)) => return None,
@@ -258,7 +260,7 @@ fn reply(n: u64, outcome: &Outcome) -> String {
 
 /// Tells the page what there is, and then what changes. One that falls behind is told all anew.
 async fn tell(shared: &Shared, out: &mut Out, mut replies: mpsc::Receiver<String>) -> End {
-    let mut beat = tokio::time::interval(BEAT);
+    let mut beat = tokio::time::interval(shared.beat);
     loop {
         let (state, mut changes) = shared.room.watch();
         let (events, mut said) = shared.chat.watch();

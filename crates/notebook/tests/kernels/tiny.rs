@@ -126,6 +126,12 @@ impl Kernel {
                     let number = format!("{}\n", std::process::id());
                     ("stream", json!({ "name": "stdout", "text": number }))
                 }
+                // Told in the reply alone.
+                "reply" => {
+                    return Some(json!({ "status": "error", "ename": rest, "evalue": "why",
+                        "traceback": ["here"], "execution_count": self.count }));
+                }
+                "abort" => return Some(json!({ "status": "aborted" })),
                 "fail" => return Some(self.fails(heard, rest).await),
                 "die" => std::process::exit(rest.parse().unwrap()),
                 "hang" => std::future::pending().await,

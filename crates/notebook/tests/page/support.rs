@@ -59,11 +59,13 @@ pub(crate) struct Setup {
     pub(crate) answers: usize,
     pub(crate) limits: &'static [(&'static str, i64)],
     pub(crate) grace: Duration,
+    pub(crate) beat: Duration,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { scenario: "notebook", answers: Semaphore::MAX_PERMITS, limits: &[], grace: LONG }
+        let answers = Semaphore::MAX_PERMITS;
+        Self { scenario: "notebook", answers, limits: &[], grace: LONG, beat: LONG }
     }
 }
 
@@ -100,7 +102,7 @@ impl Place {
         let (chat, warnings) = Chat::open(agent, room.path(), options, explain).await;
         assert_eq!(warnings, Vec::<String>::new());
         let mut options = ServerOptions::default();
-        options.grace = setup.grace;
+        (options.grace, options.beat) = (setup.grace, setup.beat);
         let free = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener = Server::listen(free).await.unwrap();
         let server = Server::new(room.clone(), chat.clone(), listener, options).unwrap();
@@ -151,6 +153,13 @@ impl Served {
         Ok(Page { socket, n: 0, closed: None })
     }
 
+    /// Returns once the model has no leave left to answer.
+    pub(crate) async fn answers_are_taken(&self) {
+        while self.answers.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+
     pub(crate) async fn end(self) {
         self.stop.cancel();
         self.serving.await.unwrap().unwrap();
@@ -180,6 +189,20 @@ impl Page {
                 _ => {}
             }
         }
+    }
+
+    /// Answers that many pings; false where it is closed before.
+    pub(crate) async fn hears_pings(&mut self, pings: usize) -> bool {
+        let mut heard = 0;
+        while heard < pings {
+            match tokio::time::timeout(LONG, self.socket.next()).await.unwrap() {
+                Some(Ok(Message::Ping(_))) => heard += 1,
+                Some(Ok(Message::Text(_))) => {}
+                Some(Ok(Message::Close(frame))) => self.closed = frame,
+                _ => return false,
+            }
+        }
+        true
     }
 
     /// Asks for something, and takes what comes until the reply, which is last.
