@@ -33,6 +33,7 @@ use render::{Lost, Writer};
 use softland_agent::tools::supervise;
 
 fn main() -> ExitCode {
+    signals::let_long_writes_fail();
     let mut writer = Writer::of_process();
     let command = match args::parse(std::env::args_os()) {
         Ok(command) => command,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use async_trait::async_trait;
-use softland_agent::core::Outcome;
+use softland_agent::core::{Outcome, Reason};
 use softland_agent::http::provider::{Endpoint, PROVIDERS};
 use softland_agent::http::{Request, Response, Transport, TransportError};
 use softland_agent::{Event, EventKind, Report, UsageTotal};
@@ -64,7 +64,8 @@ impl Place {
     /// A failed run's last event with the place and a hint in its message; any other unchanged.
     pub(crate) fn explain(&self, event: &Event) -> Option<Event> {
         let EventKind::Error { message, report } = &event.kind else { return None };
-        if report.ended.outcome != Outcome::Failed {
+        // Where the journal cannot be kept, no provider is to blame.
+        if report.ended.outcome != Outcome::Failed || report.ended.reason == Reason::Journal {
             return None;
         }
         let hint = match self.status.load(Ordering::Relaxed) {

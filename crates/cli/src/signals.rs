@@ -1,7 +1,17 @@
 //! Ctrl-C, a polite kill, and the signal to read a config again. Only listens; what follows is the
 //! caller's.
 
+use std::sync::Arc;
+
+use signal_hook::consts::SIGXFSZ;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// From here on a write beyond the most that a file may have (`ulimit -f`) fails as one on a full disk
+/// does, and does not kill the process. Programs that are started from here have the system's way.
+pub(crate) fn let_long_writes_fail() {
+    // Where it cannot be had, the system's way holds here, too.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
+}
 
 /// SIGINT, SIGTERM and, where it ends the process too, SIGHUP, as they come.
 pub(crate) struct Signals {

@@ -5,7 +5,7 @@ mod support;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use support::mcp::{PATIENCE, Place};
+use support::mcp::{PATIENCE, Place, results};
 use support::{SECRET, file, kill, notes, said_by, softland};
 
 #[test]
@@ -39,14 +39,27 @@ fn tools_of_a_server_are_called_and_it_is_ended_cleanly() {
 #[test]
 fn a_server_that_dies_in_a_call_is_an_error_of_that_call_and_of_those_after_it() {
     let place = Place::new();
-    let calls = [("mcp__my__dies", "{}"), ("mcp__my__echo", "{\"message\":\"x\"}")];
-    let results = place.calls("", &calls);
-    assert_eq!(results.len(), 2);
-    for (ok, text) in results {
-        assert!(!ok);
-        assert!(text.contains("server `my` has ended"), "{text}");
-        assert!(text.contains("out of luck"), "its last words: {text}");
+    // The second leaves a child that holds its output open.
+    for dies in ["mcp__my__dies", "mcp__my__leaves"] {
+        let calls = [(dies, "{}"), ("mcp__my__echo", "{\"message\":\"x\"}")];
+        let results = place.calls("", &calls);
+        assert_eq!(results.len(), 2);
+        for (ok, text) in results {
+            assert!(!ok);
+            assert!(text.contains("server `my` has ended"), "{text}");
+            assert!(text.contains("out of luck"), "its last words: {text}");
+        }
     }
+}
+
+#[test]
+fn a_server_whose_launcher_has_ended_serves() {
+    let place = Place::new();
+    let sim = place.model(&[("mcp__my__echo", "{\"message\":\"x\"}")]);
+    let servers = place.servers("launches", "");
+    let said = place.run(&place.agent("mcp__my__echo"), &servers, &sim, &[]).status(0);
+    assert_eq!(results(&said), [(true, "you said x".to_owned())]);
+    place.wait_for_the_end();
 }
 
 #[test]

@@ -5,9 +5,10 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio_util::sync::CancellationToken;
 
 use super::client::Heard;
 use super::file::Program;
@@ -68,6 +69,8 @@ pub(super) struct Process {
     guard: Option<Child>,
     group: Option<Pid>,
     pub(super) words: LastWords,
+    /// The program has ended; what it has started may hold its output open all the same.
+    pub(super) exited: CancellationToken,
 }
 
 impl Process {
@@ -113,8 +116,12 @@ impl Process {
                 line.clear();
             }
         });
+        let exited = CancellationToken::new();
+        if let Some(program) = group {
+            watch(program, exited.clone())?;
+        }
         let guard = group.and_then(guard);
-        Ok((Self { child, guard, group, words }, output, input))
+        Ok((Self { child, guard, group, words, exited }, output, input))
     }
 
     /// How it ended, where it has within a moment.
@@ -149,6 +156,19 @@ impl Drop for Process {
             let _ = guard.start_kill();
         }
     }
+}
+
+/// Waits for a program's end, on a thread of its own. Its number is left to it, so that its group can
+/// be told of no other.
+fn watch(program: Pid, exited: CancellationToken) -> Result<(), String> {
+    let wait = move || {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        // Any other error is that somebody has taken its end already.
+        while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(program), options) {}
+        exited.cancel();
+    };
+    let begun = std::thread::Builder::new().name("mcp-watch".to_owned()).spawn(wait);
+    begun.map(drop).map_err(|error| format!("it cannot be watched: {error}"))
 }
 
 /// A program beside the server that outlives this process by a moment; without a shell there is

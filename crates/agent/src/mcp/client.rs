@@ -42,6 +42,9 @@ const MOST_PAGES: usize = 100;
 /// Times that a broken stream of a server's is asked to go on, after 1, 2 and 4 seconds.
 const RECONNECTIONS: usize = 3;
 
+/// How long an answer may still lie in a pipe once the program that has sent it has ended.
+const LAST_ANSWER: Duration = Duration::from_millis(500);
+
 /// How long a connection's end is waited for.
 const END_TIME: Duration = Duration::from_secs(3);
 
@@ -91,6 +94,8 @@ pub(super) struct Connection {
     /// have to.
     pub(super) calls: Arc<RwLock<()>>,
     ended: CancellationToken,
+    /// Its program has ended, though a child of it may hold its output open.
+    exited: CancellationToken,
     why: Why,
     words: LastWords,
 }
@@ -98,7 +103,8 @@ pub(super) struct Connection {
 impl Connection {
     /// Why the server takes no more calls, where it has ended.
     pub(super) async fn gone(&self) -> Option<String> {
-        if !self.ended.is_cancelled() && !self.peer.is_transport_closed() {
+        let closed = self.ended.is_cancelled() || self.peer.is_transport_closed();
+        if !closed && !self.exited.is_cancelled() {
             return None;
         }
         // Its last words may still lie in the pipe.
@@ -109,6 +115,12 @@ impl Connection {
             "server `{}` has ended{why}; its tools cannot be called any more in this run{words}",
             self.name
         ))
+    }
+
+    /// Returns once its program has ended and no answer of it can be under way any more.
+    pub(super) async fn dies(&self) {
+        self.exited.cancelled().await;
+        tokio::time::sleep(LAST_ANSWER).await;
     }
 
     /// What a failure of a request means.
@@ -221,7 +233,10 @@ impl Servers {
     /// does not answer, what it told before holds.
     pub async fn follow(&self) {
         let _alone = self.following.lock().await;
-        let changed = |running: &&Running| running.changed.swap(false, Ordering::SeqCst);
+        let changed = |running: &&Running| {
+            !running.connection.exited.is_cancelled()
+                && running.changed.swap(false, Ordering::SeqCst)
+        };
         let changed: Vec<&Running> = self.running.iter().filter(changed).collect();
         if changed.is_empty() {
             return;
@@ -352,8 +367,20 @@ async fn begin(
         Err(_) => return Err(format!("tools/list: {}", too_long(start_time))),
     };
     let (calls, told) = (Arc::default(), Mutex::new(told));
-    let connection = Connection { name: name.clone(), peer, call_time, calls, ended, why, words };
-    let connection = Arc::new(connection);
+    // One that has ended and has answered nevertheless has only launched who serves.
+    let exited = process.as_ref().map(|process| process.exited.clone());
+    let exited = exited.filter(|exited| !exited.is_cancelled()).unwrap_or_default();
+    let name = name.clone();
+    let connection = Arc::new(Connection {
+        name: name.clone(),
+        peer,
+        call_time,
+        calls,
+        ended,
+        exited,
+        why,
+        words,
+    });
     Ok(Running { name, service, process, connection, told, changed })
 }
 

@@ -125,10 +125,15 @@ async fn ask(
     };
     let id = handle.id.clone();
     let answer = tokio::select! {
+        biased;
         answer = handle.await_response() => answer,
         () = cancel.cancelled() => {
             server.give_up(id).await;
             return Err("the call was cancelled".to_owned());
+        }
+        () = server.dies() => {
+            let gone = server.gone().await;
+            return Err(gone.unwrap_or_else(|| format!("server `{name}` has ended")));
         }
     };
     match answer {

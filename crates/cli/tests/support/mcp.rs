@@ -13,6 +13,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// A server in a few lines of shell. Its first argument says how it behaves. It writes its process's
 /// number into `pid`, what it hears into `heard`, and its environment into `env`.
 const SERVER: &str = r#"
+case $1 in launches) exec 3<&0; sh -c 'sleep 1; exec sh "$0" well' "$0" <&3 & exit 0 ;; esac
 echo $$ > pid; env > env
 echo 'a word of the server' >&2
 init='"capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"t","version":"1"}'
@@ -32,10 +33,11 @@ while IFS= read -r line; do
     'no-object '*'"tools/list"'*) say '"result":{"tools":[{"name":"t","inputSchema":{"type":"array"}}]}' ;;
     *'"initialize"'*) say "\"result\":{\"protocolVersion\":\"2025-06-18\",$init}" ;;
     *'"tools/list"'*)
-      say "\"result\":{\"tools\":[$(tool echo ',"annotations":{"readOnlyHint":true}'),$(tool fails),$(tool dies),$(tool hangs),$(tool busy),$(tool flood),$(tool image),$(tool changes)$(test -e more && printf , && tool late)]}" ;;
+      say "\"result\":{\"tools\":[$(tool echo ',"annotations":{"readOnlyHint":true}'),$(tool fails),$(tool dies),$(tool leaves),$(tool hangs),$(tool busy),$(tool flood),$(tool image),$(tool changes)$(test -e more && printf , && tool late)]}" ;;
     *'"name":"echo"'*) text "you said $(printf '%s' "$line" | sed -n 's/.*"message":"\([^"]*\)".*/\1/p')" ;;
     *'"name":"fails"'*) say '"result":{"isError":true,"content":[{"type":"text","text":"it went wrong"}]}' ;;
     *'"name":"dies"'*) echo 'out of luck' >&2; exit 3 ;;
+    *'"name":"leaves"'*) echo 'out of luck' >&2; sleep 600 & exit 3 ;;
     *'"name":"hangs"'*) ;;
     *'"name":"busy"'*) sleep 600 ;;
     *'"name":"flood"'*) printf 'words that are no message\n'
