@@ -1,7 +1,7 @@
 //! Whose a request is: by the names that its client gives it (`governing.md` §6). Histories
 //! without any name are found by their content, in the [store](crate::store).
 
-use http::HeaderMap;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 #[cfg(test)]
 mod tests;
@@ -51,11 +51,23 @@ const CLIENTS: [ClientHeaders; 3] = [
     ClientHeaders { session: "session-id", agent: Some("thread-id"), parent: None },
 ];
 
+/// The names of our own headers.
+const OWN: [&str; 3] = ["x-softland-session", "x-softland-run", "x-softland-policy"];
+
 struct ClientHeaders {
     session: &'static str,
     agent: Option<&'static str>,
     /// Where a sub-agent has a session id of its own: the header that names its parent's.
     parent: Option<&'static str>,
+}
+
+/// Whether a header of that name is read here.
+fn tells(name: &str) -> bool {
+    let is = |known: &Option<&str>| *known == Some(name);
+    OWN.contains(&name)
+        || CLIENTS
+            .iter()
+            .any(|client| client.session == name || is(&client.agent) || is(&client.parent))
 }
 
 /// The longest name that is taken.
@@ -64,8 +76,12 @@ const LONGEST: usize = 256;
 impl Identity {
     /// Reads headers and, where they name no session, the body's `metadata.user_id`.
     pub(crate) fn of(headers: &HeaderMap, user_id: Option<&str>) -> Self {
+        // Gone through once: each look-up by a text would make a header's name of it first.
+        let named = headers.iter().filter(|(name, _)| tells(name.as_str()));
+        let named: Vec<(&HeaderName, &HeaderValue)> = named.collect();
         let get = |name: &str| {
-            let value = headers.get(name)?.to_str().ok()?.trim();
+            let (_, value) = named.iter().find(|(named, _)| named.as_str() == name)?;
+            let value = value.to_str().ok()?.trim();
             (!value.is_empty() && value.len() <= LONGEST).then(|| value.to_owned())
         };
         let run = get("x-softland-run");

@@ -5,7 +5,9 @@
 //! [`Book::forget`] and read again.
 
 use std::collections::HashMap;
+use std::mem;
 
+use foldhash::fast::RandomState;
 use softland_core::{Ended, NanoUsd, Outcome, Reason};
 
 use crate::fields::{self, Envelope};
@@ -70,6 +72,8 @@ pub(crate) struct Row {
     pub(crate) changed: bool,
     /// It was never kept.
     pub(crate) new: bool,
+    /// The batch under way has to do with it.
+    pub(crate) in_batch: bool,
 }
 
 /// How a run ended.
@@ -88,7 +92,11 @@ pub(crate) struct End {
 /// Every run that was met lately.
 #[derive(Debug, Default)]
 pub(crate) struct Book {
-    rows: HashMap<String, Row>,
+    rows: Vec<Row>,
+    /// Where each run stands among them.
+    places: HashMap<String, usize, RandomState>,
+    /// Those of the batch under way, each once: there may be thousands of others.
+    batch: Vec<usize>,
     /// The id of the next new run.
     pub(crate) next_id: i64,
     /// The number of the next request that belongs to no run.
@@ -183,10 +191,9 @@ impl Book {
     }
 
     fn row<S: Sink>(&mut self, run: &str, at: u64, sink: &mut S) -> Result<&mut Row, S::Error> {
-        use std::collections::hash_map::Entry;
-        match self.rows.entry(run.to_owned()) {
-            Entry::Occupied(entry) => Ok(entry.into_mut()),
-            Entry::Vacant(entry) => {
+        let place = match self.places.get(run) {
+            Some(place) => *place,
+            None => {
                 let row = match sink.find(run)? {
                     Some(row) => row,
                     None => {
@@ -194,40 +201,64 @@ impl Book {
                         Row::new(self.next_id - 1, run, at)
                     }
                 };
-                Ok(entry.insert(row))
+                self.add(run.to_owned(), row)
             }
+        };
+        let row = &mut self.rows[place];
+        if !mem::replace(&mut row.in_batch, true) {
+            self.batch.push(place);
         }
+        Ok(row)
+    }
+
+    fn add(&mut self, run: String, row: Row) -> usize {
+        let place = self.rows.len();
+        self.rows.push(row);
+        self.places.insert(run, place);
+        place
     }
 
     /// Rows that have changed since they were last kept.
     pub(crate) fn changed(&self) -> impl Iterator<Item = &Row> {
-        self.rows.values().filter(|row| row.changed)
+        self.batch.iter().filter_map(|place| self.rows.get(*place)).filter(|row| row.changed)
     }
 
     /// All of it is kept now. `all`: there is no other memory of a run, so that as many as
     /// possible are held on to.
     pub(crate) fn kept(&mut self, all: bool) {
+        for place in self.batch.drain(..) {
+            if let Some(row) = self.rows.get_mut(place) {
+                (row.changed, row.new, row.in_batch) = (false, false, false);
+            }
+        }
         let most = if all { REMEMBERED * 16 } else { REMEMBERED };
         if self.rows.len() > most {
-            self.rows.retain(|_, row| row.end.is_none());
+            let (mut rows, places) = (mem::take(&mut self.rows), mem::take(&mut self.places));
+            let open = |row: &&mut Row| row.end.is_none();
+            for (run, place) in places {
+                if let Some(row) = rows.get_mut(place).filter(open) {
+                    self.add(run, mem::take(row));
+                }
+            }
         }
         if self.rows.len() > most {
-            self.rows.clear();
-        }
-        for row in self.rows.values_mut() {
-            row.changed = false;
-            row.new = false;
+            self.forget();
         }
     }
 
     /// Runs stand like this.
     pub(crate) fn learn(&mut self, rows: HashMap<String, Row>) {
-        self.rows = rows;
+        self.forget();
+        for (run, row) in rows {
+            self.add(run, row);
+        }
     }
 
     /// Nothing is known of any run, until it is read again.
     pub(crate) fn forget(&mut self) {
         self.rows.clear();
+        self.places.clear();
+        self.batch.clear();
     }
 }
 

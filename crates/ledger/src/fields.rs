@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::ser::Serializer as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -116,12 +116,31 @@ fn shape(fields: &str) -> Option<Shape> {
 
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Shape, A::Error> {
             let mut shape = Shape::Plain;
-            while let Some((name, IgnoredAny)) = map.next_entry::<String, _>()? {
-                if ENVELOPE.contains(&name.as_str()) {
+            while let Some((Clashes(clashes), IgnoredAny)) = map.next_entry()? {
+                if clashes {
                     shape = Shape::Clashing;
                 }
             }
             Ok(shape)
+        }
+    }
+    /// Whether a name is the envelope's; it is not kept.
+    struct Clashes(bool);
+    impl<'de> Deserialize<'de> for Clashes {
+        fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+            struct Name;
+            impl Visitor<'_> for Name {
+                type Value = Clashes;
+
+                fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    f.write_str("a name")
+                }
+
+                fn visit_str<E>(self, name: &str) -> Result<Clashes, E> {
+                    Ok(Clashes(ENVELOPE.contains(&name)))
+                }
+            }
+            reader.deserialize_str(Name)
         }
     }
     let mut reader = serde_json::Deserializer::from_str(fields);

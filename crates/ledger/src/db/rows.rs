@@ -1,6 +1,7 @@
 //! Values to columns and back.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row as SqlRow, params};
 use softland_core::{Digest, NanoUsd};
@@ -46,6 +47,7 @@ pub(crate) struct Tables<'a> {
     /// The first number of each run in this batch.
     pub(crate) first: BTreeMap<i64, u64>,
     // What each record of a batch may need: taken from the connection's cache once for all of them.
+    found: Option<CachedStatement<'a>>,
     events: Option<CachedStatement<'a>>,
     requests: Option<CachedStatement<'a>>,
     begun: Option<CachedStatement<'a>>,
@@ -54,8 +56,8 @@ pub(crate) struct Tables<'a> {
 
 impl<'a> Tables<'a> {
     pub(crate) fn new(db: &'a Connection, full: bool) -> Self {
-        let (events, requests, begun, changed) = (None, None, None, None);
-        Self { db, full, first: BTreeMap::new(), events, requests, begun, changed }
+        let (found, events, requests, begun, changed) = (None, None, None, None, None);
+        Self { db, full, first: BTreeMap::new(), found, events, requests, begun, changed }
     }
 
     /// Keeps a run that has changed.
@@ -115,8 +117,9 @@ impl Sink for Tables<'_> {
     type Error = rusqlite::Error;
 
     fn find(&mut self, run: &str) -> rusqlite::Result<Option<Row>> {
-        let sql = run_sql("SELECT ", " FROM runs WHERE run = ?1");
-        self.db.prepare_cached(&sql)?.query_row([run], row_of).optional()
+        static SQL: LazyLock<String> =
+            LazyLock::new(|| run_sql("SELECT ", " FROM runs WHERE run = ?1"));
+        taken(&mut self.found, self.db, &SQL)?.query_row([run], row_of).optional()
     }
 
     fn event(&mut self, id: i64, line: &Envelope<'_>, fields: &str) -> rusqlite::Result<()> {
@@ -209,6 +212,7 @@ pub(crate) fn row_of(row: &SqlRow<'_>) -> rusqlite::Result<Row> {
         observed: row.get(28)?,
         changed: false,
         new: false,
+        in_batch: false,
     })
 }
 
