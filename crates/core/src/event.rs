@@ -43,6 +43,8 @@ pub struct ToolResult<'a> {
     pub cleared: bool,
     /// Whether it already ends in a line of softland's.
     pub lined: bool,
+    /// Whether a person's words stand at its end ([`crate::lines::remark`]).
+    pub remarked: bool,
 }
 
 /// One tool call of a turn.

@@ -31,6 +31,9 @@ pub const CONTINUE: &str = "Continue exactly where you stopped.";
 /// The line of a gateway's batch of which some calls were taken out.
 pub const BEYOND: &str = "Further calls of that turn were beyond the limit and were not run.";
 
+/// What a [`remark`] ends in; nothing of it is written otherwise in JSON.
+pub const REMARK_END: &str = "(This is all that the user said.)";
+
 const ANSWER_NOW: &str = "Answer now with what you have; further tool calls will not be run.";
 const PREPARE: &str = "Finish your research and prepare the final answer.";
 const CHANGE: &str = "Try something else, or answer with what you have.";
@@ -42,6 +45,12 @@ const NOT_RUN: &str = "limit reached: not run.";
 pub fn countdown(remaining: u64, tool: Option<&str>) -> String {
     let calls = if remaining == 1 { "call" } else { "calls" };
     format!("{remaining} {} {calls} remaining", tool.unwrap_or("tool"))
+}
+
+/// What a person said while a round ran, for the end of its last result.
+#[must_use]
+pub fn remark(said: &str) -> String {
+    format!("The user said while this ran:\n{said}\n{REMARK_END}")
 }
 
 /// The note that asks for the answer, at a limit or in a loop.

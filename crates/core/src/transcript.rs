@@ -174,7 +174,8 @@ impl Transcript {
             step.signals.extend(run.goes_on(own));
         } else {
             (step.additions, step.signals) = run.results(&user.results, facts);
-            if user.texts.iter().any(|text| !is_machine_made(text.text)) {
+            let spoken = user.texts.iter().any(|text| !is_machine_made(text.text));
+            if spoken || user.results.iter().any(|result| result.remarked) {
                 run.steer();
             }
         }

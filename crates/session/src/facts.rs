@@ -29,6 +29,7 @@ pub struct ResultRead {
     unfinished: bool,
     cleared: bool,
     lined: bool,
+    remarked: bool,
 }
 
 impl ResultRead {
@@ -43,6 +44,7 @@ impl ResultRead {
             unfinished: self.unfinished,
             cleared: self.cleared,
             lined: self.lined,
+            remarked: self.remarked,
         }
     }
 
@@ -71,6 +73,7 @@ impl ResultRead {
             && tables::is_unfinished(&text.head(EDGE));
         self.lined = lines::may_end_in_line(text.raw())
             && lines::ends_in_line(&text.tail(lines::LINE_BYTES));
+        self.remarked = text.raw().ends_with(lines::REMARK_END);
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use serde_json::{Value, json};
 use softland_session::Pending;
 use softland_session::core::models::capability::Thinking;
-use softland_session::core::{Admission, Digest, NanoUsd};
+use softland_session::core::{Admission, Digest, NanoUsd, lines};
 
 use super::form::{self, Answered, Asks, Form, How};
 use super::{Agent, Records, UnderWay};
@@ -19,8 +19,6 @@ use crate::tool::{ToolDef, ToolFormat};
 
 /// What stands in the place of an answer that a run did not come to.
 const INTERRUPTED: &str = "[interrupted before an answer]";
-/// What stands before a person's words at the end of a result.
-const MEANWHILE: &str = "The user said while this ran:";
 /// Output tokens of a request where nothing else is said.
 const MAX_TOKENS: u64 = 16_000;
 /// The same for a model whose maximum is not known: more is refused by some (`deepseek-chat` takes
@@ -167,7 +165,7 @@ impl Conversation {
     ) -> Vec<Vec<u8>> {
         let messages = match results.split_last() {
             Some((last, before)) if in_result && !said.is_empty() => {
-                let text = format!("{}\n\n{MEANWHILE}\n{}", last.text, said.join("\n\n"));
+                let text = format!("{}\n\n{}", last.text, lines::remark(&said.join("\n\n")));
                 let last = Answered { text, ..last.clone() };
                 self.form().results(&[before, &[last]].concat(), &[])
             }

@@ -283,9 +283,26 @@ async fn b27_what_is_said_in_mid_round_comes_after_the_results() {
     assert_eq!((results.len(), results[0].as_str()), (2, "found"));
     // Not as a text of its own, which would end the turn without a word.
     assert_eq!(second[2]["content"].as_array().unwrap().len(), 2);
-    assert_eq!(results[1], "found\n\nThe user said while this ran:\nOnly July, please.");
+    assert_eq!(
+        results[1],
+        "found\n\nThe user said while this ran:\nOnly July, please.\n(This is all that the user said.)"
+    );
     assert_eq!(transport.requests().len(), 2, "no nudge is needed");
     assert_eq!(report.answer.as_deref(), Some("As you say: July."));
+}
+
+#[tokio::test]
+async fn b27_what_is_said_in_mid_round_ends_every_loop_of_that_round() {
+    let turns = [batch(0..2), batch(0..2), batch(0..2), Turn::say("July.")];
+    let (report, transport) = said_in_the_first_round(Policy::default(), turns.to_vec()).await;
+    assert_eq!(report.answer.as_deref(), Some("July."));
+    let whole = transport.requests().pop().unwrap().to_string();
+    assert!(!whole.contains("The same call"), "twice since then: {whole}");
+    // Without a word in between, it is a loop.
+    let turns = [batch(0..2), batch(0..2), batch(0..2), batch(0..2), Turn::say("July.")];
+    let (_, transport) = said_in_the_first_round(Policy::default(), turns.to_vec()).await;
+    let whole = transport.requests().pop().unwrap().to_string();
+    assert!(whole.contains("The same call"), "three times since then: {whole}");
 }
 
 #[tokio::test]

@@ -164,6 +164,13 @@ fn b36_a_repeat_is_noted_at_its_limit_and_landed_when_it_comes_again() {
     assert_eq!(kinds(&step), [SignalKind::Repeat]);
     silent(&talk.one("grep", input(1), "the same"), "after steering", 2);
     silent(&talk.one("grep", input(1), "the same"), "after steering", 3);
+    // So does one at the end of a result.
+    let mut talk = Talk::new(Role::Engine, Policy::default());
+    silent(&talk.one("grep", input(1), "the same"), "once", 1);
+    silent(&talk.one("grep", input(1), "the same"), "twice", 2);
+    let remarked = format!("other\n\n{}", softland_core::lines::remark("Look again, please."));
+    talk.one("grep", input(2), &remarked);
+    silent(&talk.one("grep", input(1), "the same"), "after a remark", 1);
     // Further apart than 24 calls, it is no loop.
     let mut talk = Talk::new(Role::Engine, Policy::default());
     for n in 0..6 {

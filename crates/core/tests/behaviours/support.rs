@@ -96,6 +96,7 @@ pub(crate) fn result<'a>(id: &'a str, text: &str, failed: bool) -> ToolResult<'a
         unfinished: false,
         cleared: false,
         lined: false,
+        remarked: text.ends_with(softland_core::lines::REMARK_END),
     }
 }
 

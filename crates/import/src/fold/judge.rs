@@ -43,8 +43,10 @@ struct Held {
 impl Held {
     fn of(user: &User<'_>) -> Self {
         let results = user.results.iter().map(|result| {
-            let ToolResult { id, digest, chars, failed, unfinished, cleared, lined } = *result;
-            let own = ToolResult { id: "", digest, chars, failed, unfinished, cleared, lined };
+            let ToolResult { id, digest, chars, failed, unfinished, cleared, lined, remarked } =
+                *result;
+            let own =
+                ToolResult { id: "", digest, chars, failed, unfinished, cleared, lined, remarked };
             (id.to_owned(), own)
         });
         Self {
@@ -195,6 +197,7 @@ fn result_of(id: &str) -> User<'_> {
         unfinished: false,
         cleared: false,
         lined: false,
+        remarked: false,
     };
     User { results: vec![result], ..User::default() }
 }

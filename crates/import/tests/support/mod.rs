@@ -112,6 +112,7 @@ impl<'s> Script<'s> {
             unfinished: false,
             cleared: false,
             lined: false,
+            remarked: false,
         });
         let user = User { results: results.collect(), ..User::default() };
         let step = UserStep { user, machine: false, time: Some(self.time), line: None };

@@ -338,6 +338,7 @@ impl<'a> Said<'a> {
                     unfinished: result.unfinished || seen.is_some_and(|seen| seen.unfinished),
                     cleared: result.cleared && seen.is_none(),
                     lined: result.lined,
+                    remarked: result.remarked,
                 }
             })
             .collect();
