@@ -8,6 +8,7 @@ const { chromium } = require("playwright-core");
 const { Proxy, free } = require("../pages/proxy.cjs");
 const pages = require("../pages/servers.cjs");
 const { Notebook, stop } = require("./server.cjs");
+const { odd, unanswered, full } = require("./odd.cjs");
 
 const [, , binary, browserPath, work, shots, nginx] = process.argv;
 const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
@@ -200,6 +201,7 @@ print("<script>window.hacked = 1</script>\\x1b[31mred\\x1b[0m\\x07 \\u202eevil\\
 display(HTML("<b onclick='x()'>clicked</b><script>parent.hacked = 2</script>"))
 display(HTML("<h4>Table</h4><img src='http://127.0.0.1:9/x.png'><table><tr><td>1</td><td>2</td></tr></table>"))
 display(HTML("<a href='http://127.0.0.1:PORT/'>A link</a>"))
+display(HTML("<a target='_self' href='http://127.0.0.1:PORT/'>Another link</a>"))
 display(SVG("<svg xmlns='http://www.w3.org/2000/svg' width='60' height='40'><circle r='18' cx='30' cy='20' fill='teal'/></svg>"))
 display(Javascript("window.hacked = 3"))
 print("x" * (5 << 20))
@@ -216,11 +218,13 @@ async function hostile(one, two) {
   await cell(one, made).locator("iframe").nth(1).waitFor({ timeout: TIME });
   const text = await cell(one, made).locator(".outs pre").first().textContent();
   assert.ok(text.startsWith("<script>window.hacked = 1</script>red␇ ⟦U+202E⟧evil⟦U+202C⟧ \uFFFD שלום"), text.slice(0, 120));
-  assert.deepEqual(await cell(one, made).locator("iframe").evaluateAll((frames) => frames.map((frame) => frame.getAttribute("sandbox"))), ["", "", ""]);
-  const link = cell(one, made).locator("iframe").nth(1).contentFrame().getByText("A link");
-  for (const open of [() => link.click(), () => link.press("Enter")]) {
-    await open();
-    assert.ok(await link.isVisible(), "a link leads nowhere");
+  assert.deepEqual(await cell(one, made).locator("iframe").evaluateAll((frames) => frames.map((frame) => frame.getAttribute("sandbox"))), ["", "", "", ""]);
+  for (const [at, words] of [[1, "A link"], [2, "Another link"]]) {
+    const link = cell(one, made).locator("iframe").nth(at).contentFrame().getByText(words);
+    for (const open of [() => link.click(), () => link.press("Enter")]) {
+      await open();
+      assert.ok(await link.isVisible(), "a link leads nowhere");
+    }
   }
   assert.equal(asked, 0, "nothing is asked for");
   server.close();
@@ -438,6 +442,9 @@ async function main() {
     await looks(browser, notebook.url);
     await conflict(one, two);
     await texts(one);
+    await odd(one, two, notebook, ok);
+    await unanswered(one, ok);
+    await full(browser, one, notebook.url, ok);
     if (nginx) ours.push(await proxied(browser, notebook));
     else console.log("  --  no nginx here: the socket was not asked through it");
     await hostile(one, two);

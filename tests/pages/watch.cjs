@@ -183,6 +183,39 @@ async function tabs(browser, pages, gateway) {
   ok("four tabs of one browser, each with an open run: hidden ones give their streams back and go on when seen");
 }
 
+// A ledger with more runs than are listed, and one that cannot be read.
+async function many(browser, pages) {
+  const page = await browser.newPage();
+  const row = (run) => ({ v: 1, run, session: "s", agent: null, model: "m", policy: "p", client: null, started: "2026-01-01T00:00:00Z",
+    last: "2026-01-01T00:00:01Z", ended: "2026-01-01T00:00:01Z", outcome: "answered", reason: "final", turns: 3, tool_calls: 2,
+    usage: { input: 1, output: 1, cache_read: 0, cache_write: 0 }, cost_usd: "0.5" });
+  const asked = [];
+  let told = { v: 1, at: "0.0", ledger: { on: true, content: "digests" }, runs: [row("new")], more: true };
+  await page.route((url) => url.pathname === "/api/runs", (route) => {
+    const search = new URL(route.request().url()).searchParams.get("search");
+    if (search !== null) asked.push(search);
+    return route.fulfill({ json: search === null ? told : { ...told, runs: search === "old" ? [row("old-7")] : [], more: false } });
+  });
+  await page.goto(pages);
+  await page.locator("#count", { hasText: "the ledger has older ones" }).waitFor({ timeout: TIME });
+  await page.fill("#search", "old");
+  await page.locator("#runs tbody tr:visible", { hasText: "old-7" }).waitFor({ timeout: TIME });
+  await page.fill("#search", "nowhere");
+  await page.locator("#count", { hasText: "No run fits" }).waitFor({ timeout: TIME });
+  assert.deepEqual(asked, ["old", "nowhere"], "once each");
+  told = { ...told, runs: [], more: false, ledger: { on: true, content: "digests", trouble: "the ledger cannot be read: /l.db: no such file" } };
+  await page.reload();
+  await page.locator("#trouble", { hasText: "the ledger cannot be read: /l.db: no such file" }).waitFor({ timeout: TIME });
+  await page.locator("#kept", { hasText: "are missing here" }).waitFor({ timeout: TIME });
+  for (const name of ["..", "."]) {
+    await page.evaluate((name) => { location.hash = "#run=" + name; }, name);
+    await page.getByText("There is no such run").first().waitFor({ timeout: TIME });
+    await page.evaluate(() => { location.hash = "#runs"; });
+  }
+  await page.close();
+  ok("older runs than are listed are found, and a ledger that cannot be read is said");
+}
+
 // As through a proxy: nothing is shown without the token, and everything with it.
 async function without_token(browser, pages, run) {
   const page = await browser.newPage({ viewport: { width: 390, height: 844 }, extraHTTPHeaders: { "x-forwarded-for": "192.0.2.7" } });
@@ -305,6 +338,7 @@ async function main() {
     await without_token(browser, pages, pricing);
     await away(browser, pages);
     await tabs(browser, pages, gateway);
+    await many(browser, pages);
     assert.deepEqual(errors, []);
     assert.deepEqual(asked.filter((url) => !url.startsWith(gateway + "/")), [], "nothing else is asked");
     await page.close();

@@ -42,7 +42,7 @@ pub(crate) fn run(args: &RunsArgs, writer: &mut Writer) -> Result<ExitCode, Fail
         None => Default::default(),
         Some(reader) => {
             let (session, limit) = (args.session.clone(), args.limit);
-            let query = Query { session, since, limit, open: false };
+            let query = Query { session, since, limit, ..Query::default() };
             let beside = reader.beside(&query).map_err(failure)?;
             (reader.runs(&query).map_err(failure)?, beside)
         }

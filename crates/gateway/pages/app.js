@@ -7,6 +7,7 @@ import { fine, onToken, trouble } from "/trouble.js";
 import { RunView } from "/view.js";
 
 const $ = (id) => document.getElementById(id);
+const TYPING = 300;          // ms without a key before the ledger is searched
 const QUESTIONS = 3000;      // ms after which it is asked how new runs were asked
 const body = $("runs").tBodies[0];
 const percent = new Intl.NumberFormat(undefined, { style: "percent", maximumFractionDigits: 0 });
@@ -14,6 +15,7 @@ const rows = new Map();      // run -> what is known of it
 const lines = new Map();     // run -> its row in the table
 const changed = new Set();
 let ledger = { on: false, content: "digests" };
+let more = false, searched = "", searching = 0;
 let frame = 0, order = true, loaded = false;
 let view = null, feed = null, watched = "";
 let list = null;
@@ -161,12 +163,12 @@ function summary() {
   const shown = all.filter(fits).length;
   $("runs").hidden = shown === 0;
   if (!loaded && !all.length) return;
-  const text = all.length === 0 ? "No run yet. Point a client at this gateway, and it shows up here."
-    : shown === 0 ? "No run fits what you search for."
-      : count(shown, "run") + (shown < all.length ? " of " + all.length : "") + ", " + open + " open";
+  const text = all.length === 0 ? (ledger.trouble ? "Runs that have ended cannot be shown: " + clean(ledger.trouble) + "." : "No run yet. Point a client at this gateway, and it shows up here.")
+    : shown === 0 ? (searching ? "Looking through the ledger…" : "No run fits what you search for.")
+      : count(shown, "run") + (shown < all.length ? " of " + all.length : "") + ", " + open + " open" + (more ? "; the ledger has older ones, which a search finds" : "");
   set($("count"), text);
   $("kept").hidden = !loaded;
-  set($("kept"), !ledger.on
+  set($("kept"), ledger.trouble ? "Runs that have ended are missing here: " + clean(ledger.trouble) + "." : !ledger.on
     ? "No ledger is kept: runs that have ended are remembered while this gateway runs, 500 at most, and not what was said in them."
     : ledger.content === "digests"
       ? "The ledger keeps digests: what was said and what tools returned is not kept. [ledger] content = \"full\" keeps it."
@@ -175,15 +177,36 @@ function summary() {
 
 function filter() {
   for (const row of rows.values()) { const had = lines.get(row.run); if (had) had.node.hidden = !fits(row); }
+  look();
   summary();
+}
+
+// Older runs than are listed are looked for in the ledger.
+function look() {
+  const text = $("search").value.trim(), state = $("state").value;
+  clearTimeout(searching);
+  searching = 0;
+  if (!more || !(text || state) || searched === text + "\n" + state) return;
+  searching = setTimeout(async () => {
+    const mine = searching;
+    try {
+      const got = await (await ask("/api/runs?" + new URLSearchParams({ search: text, state }))).json();
+      for (const row of got.runs) merge(row);
+      searched = text + "\n" + state;
+    } catch (error) { trouble(error); }
+    if (searching === mine) searching = 0;
+    summary();
+  }, TYPING);
 }
 
 async function load() {
   try {
     const got = await (await ask("/api/runs")).json();
     ledger = got.ledger;
+    more = got.more;
     loaded = true;
     fine();
+    if (ledger.trouble) trouble(new Error(ledger.trouble));
     for (const row of got.runs) merge(row);
     if (!got.runs.length) summary();
     if (!list) list = new Feed("/api/events", { take: (events) => events.forEach(merge), resync: load, state: connection, last: got.at });
@@ -198,16 +221,21 @@ async function load() {
 
 /* one run */
 
+// A name of dots alone would be a way to somewhere else; no run has it.
+function place(run) { return "/api/runs/" + (/^\.\.?$/.test(run) ? "-" : encodeURIComponent(run)); }
+
 function show(run) {
   if (watched === run) return;
   leave();
   watched = run;
+  // An older one than is listed.
+  if (!rows.has(run)) ask(place(run)).then((got) => got.json()).then(merge).catch(() => {});
   const root = $("run");
   root.setAttribute("aria-labelledby", "run-title");
   view = new RunView(root, run, { onCancel: () => cancel(run), say });
   view.onFacts = facts;
   facts();
-  feed = new Feed("/api/runs/" + encodeURIComponent(run) + "/events", {
+  feed = new Feed(place(run) + "/events", {
     take: (events) => view && view.take(events),
     resync: () => view && view.reset(),
     state: (word, error) => {
@@ -245,7 +273,8 @@ function facts() {
   const spent = row.cost_usd !== undefined && row.cost_usd !== null ? Math.max(Number(row.cost_usd), seen.known ? seen.spent : 0) : seen.known ? seen.spent : null;
   const family = [...rows.values()].filter((other) => other.run !== view.run && parentOf(other) === view.run);
   const parent = parentOf(row);
-  const key = JSON.stringify([state, row, spent, all, read, output, family.map((f) => [f.run, stateOf(f), f.cost_usd]), ledger]);
+  const before = row.continues, after = [...rows.values()].find((other) => other.continues === view.run);
+  const key = JSON.stringify([state, row, spent, all, read, output, family.map((f) => [f.run, stateOf(f), f.cost_usd]), after?.run, ledger]);
   view.cancel.hidden = state !== "open" || !row.run;
   if (key === factsText && view.facts.childElementCount) return;
   factsText = key;
@@ -253,7 +282,7 @@ function facts() {
   set(view.called, row.name || row.agent ? clean(row.name || row.agent) + " · " : "");
   const mark = el("span", { className: "state " + state, textContent: state });
   const why = row.outcome ? String(row.reason || "").replaceAll("_", " ") + (row.limit ? " (" + row.limit + " " + (row.value ?? "") + ")" : "")
-    : [row.busy ? "model at work" : "waiting for its client", row.phase && row.phase !== "silent" ? "phase " + row.phase : "phase silent"].join(", ");
+    : state !== "open" ? "" : [row.busy ? "model at work" : "waiting for its client", "phase " + (row.phase || "silent")].join(", ");
   let bar = null;
   if (row.tool_calls_limit) {
     bar = el("progress", { max: row.tool_calls_limit, value: Math.min(row.tool_calls || 0, row.tool_calls_limit) });
@@ -262,17 +291,19 @@ function facts() {
   view.facts.replaceChildren(
     fact("State", mark, why),
     fact("Tool calls", calls(row), "", bar),
-    fact("Turns", String(row.turns ?? view.turns.size)),
+    fact("Turns", String(row.turns ?? [...view.turns.keys()].filter(Boolean).length)),
     fact("Spent", money(spent), spent === null ? "no price is known" : ""),
     fact("From cache", all ? percent.format(read / all) : "–", count(all, "token") + " in, " + count(output, "token") + " out"),
     fact("Model", clean(row.model || "unknown"), clean([row.policy ? "policy " + row.policy : "", row.agent ? "agent " + row.agent : "", row.mode ? "only observed" : ""].filter(Boolean).join(", "))),
   );
   view.steps.classList.toggle("busy", Boolean(row.busy) && state === "open");
   note(row, state);
-  view.family.hidden = !family.length && !parent;
+  view.family.hidden = !family.length && !parent && !before && !after;
   const items = family.map((other) => el("li", {}, el("a", { href: "#run=" + encodeURIComponent(other.run), className: "isolated", dir: "auto", textContent: titleOf(other) }), " ", el("span", { className: "state " + stateOf(other), textContent: stateOf(other) }), " · " + calls(other) + " · " + money(other.cost_usd)));
+  const way = (words, run) => (run ? [el("p", {}, words, el("a", { href: "#run=" + encodeURIComponent(run), className: "mono isolated", textContent: clean(run) }))] : []);
   view.family.replaceChildren(
-    ...(parent ? [el("p", {}, "Sub-agent of ", el("a", { href: "#run=" + encodeURIComponent(parent), className: "mono isolated", textContent: clean(parent) }))] : []),
+    ...way("Goes on from ", before), ...way("Goes on as ", after?.run),
+    ...way("Sub-agent of ", parent),
     ...(family.length ? [el("h3", { textContent: "Sub-agents" }), el("ul", { className: "family" }, ...items)] : []));
 }
 
@@ -298,7 +329,7 @@ async function cancel(run) {
   }
   if (!(await confirmed($("ask")))) return;
   try {
-    const done = await (await ask("/api/runs/" + encodeURIComponent(run) + "/cancel", { method: "POST" })).json();
+    const done = await (await ask(place(run) + "/cancel", { method: "POST" })).json();
     say("Cancelled: " + count(done.cancelled.length, "run"));
     fine();
   } catch (error) { trouble(error); }
@@ -334,6 +365,7 @@ async function totals() {
     const since = got.since_start;
     const parts = [];
     if (got.all) {
+      if (got.more) parts.push(el("p", { className: "notice", textContent: "Of so many runs only the newest 50,000 are added up." }));
       parts.push(el("dl", { className: "facts" }, fact("Spent", atLeast(got.all.spend_usd, got.all), count(got.all.runs, "run") + (got.all.unpriced_requests ? ", " + count(got.all.unpriced_requests, "request") + " without a known price" : "")),
         fact("Landed", String(got.all.landed)), fact("Stopped", String(got.all.stopped)),
         fact("Wasted", atLeast(got.all.wasted_usd, got.all), "by turns that signals name"),
@@ -341,7 +373,7 @@ async function totals() {
       if (got.all.runs) parts.push(...table("By day", got.by_day, "Day", true), ...table("By model", got.by_model, "Model"), ...table("By agent", got.by_agent, "Agent or client"));
       else parts.push(el("p", { className: "faint", textContent: "No run in this time." }));
     } else {
-      parts.push(el("p", { className: "notice", textContent: "No ledger is kept, or it cannot be read: these are the sums since the gateway began." }),
+      parts.push(el("p", { className: "notice", textContent: (got.trouble ? clean(got.trouble) : "No ledger is kept") + ": these are the sums since the gateway began." }),
         el("dl", { className: "facts" }, fact("Spent", money(since.spend_usd), count(since.requests, "request")), fact("Answered", String(since.answered)), fact("Landed", String(since.landed)), fact("Stopped", String(since.stopped))));
     }
     sums.replaceChildren(...parts);

@@ -10,7 +10,6 @@ use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
-use softland_ledger::{Query, Reader};
 
 use self::asked::Asked;
 use crate::body::Body;
@@ -23,6 +22,7 @@ mod asked;
 mod assets;
 mod audit;
 mod cancel;
+mod list;
 mod questions;
 mod said;
 mod start;
@@ -36,9 +36,6 @@ pub(crate) use tape::{Tape, Tapes};
 
 /// Its word in metrics.
 pub(crate) const ROUTE: &str = "pages";
-
-/// Runs in a list.
-const LISTED: usize = 1000;
 
 /// Whether a path is the pages'.
 pub(crate) fn is_here(path: &str) -> bool {
@@ -102,16 +99,15 @@ async fn route(
     }
     let asked = match names.as_slice() {
         ["totals"] => Asked::of(parts, &["days", "offset"])?,
+        ["runs"] => Asked::of(parts, &["search", "state"])?,
         _ => Asked::of(parts, &[])?,
     };
     match names.as_slice() {
-        ["runs"] => Ok(said(&list(gate).await)),
-        ["runs", run] => {
-            let rows = list(gate).await;
-            let rows = rows.get("runs").and_then(Value::as_array);
-            let found = rows.into_iter().flatten().find(|row| row.get("run") == Some(&json!(run)));
-            found.map(said).ok_or_else(no_run)
+        ["runs"] => {
+            let wanted = |name| asked.text(name).filter(|text| !text.is_empty());
+            Ok(said(&list::of(gate, wanted("search"), wanted("state")).await))
         }
+        ["runs", run] => list::one(gate, run).await.map(|row| said(&row)).ok_or_else(no_run),
         ["totals"] => {
             let days = asked.number("days", 1..=3660, 30)?;
             let offset = asked.number("offset", -1440..=1440, 0)?;
@@ -129,58 +125,24 @@ async fn route(
     }
 }
 
-/// The newest runs, open and ended, and what is kept of them.
-async fn list(gate: &Arc<Gate>) -> Value {
-    let settings = gate.live();
-    let settings = &settings.settings;
-    let content = if settings.ledger_full { "full" } else { "digests" };
-    let ledger = json!({"on": settings.ledger.is_some(), "content": content});
-    // Before the rows: who reads on from there misses nothing.
-    let at = format!("{}.{}", gate.runs.version(), gate.stamp);
-    let mut runs: Vec<Value> = Vec::new();
-    let mut known = std::collections::BTreeSet::new();
-    for row in gate.runs.rows(0).into_iter().rev() {
-        if known.insert(row.run.clone()) {
-            runs.extend(serde_json::to_value(&row));
-        }
-    }
-    if let Some(path) = settings.ledger.clone() {
-        let read = tokio::task::spawn_blocking(move || {
-            let query = Query { limit: Some(LISTED), ..Query::default() };
-            Reader::open(&path).ok().and_then(|reader| reader.runs(&query).ok())
-        });
-        for run in read.await.ok().flatten().unwrap_or_default() {
-            if !known.contains(&run.run) {
-                runs.extend(serde_json::from_str::<Value>(&run.json()));
-            }
-        }
-    }
-    let started =
-        |row: &Value| row.get("started").and_then(Value::as_str).unwrap_or_default().to_owned();
-    runs.sort_by_cached_key(|row| std::cmp::Reverse(started(row)));
-    runs.truncate(LISTED);
-    if let Some(path) = settings.ledger.clone().filter(|_| settings.ledger_full) {
-        runs = questions::add(gate, path, runs).await;
-    }
-    json!({"v": 1, "ledger": ledger, "at": at, "runs": runs})
-}
-
 async fn sums(gate: &Arc<Gate>, days: u64, offset: i64) -> Value {
     let (path, now) = (gate.live().settings.ledger.clone(), gate.now());
     let read = path.map(|path| {
         tokio::task::spawn_blocking(move || totals::of_ledger(&path, now, days, offset))
     });
     let found = match read {
-        Some(read) => read.await.ok().flatten(),
-        None => None,
+        Some(read) => read.await.unwrap_or_else(|error| Err(error.to_string())),
+        None => Ok(json!({})),
     };
     let done = gate.metrics.summary();
     let now = json!({"requests": done.requests, "spend_usd": done.spend,
         "answered": done.answered, "landed": done.landed, "stopped": done.stopped,
         "failed": done.failed, "cancelled": done.cancelled});
-    let mut found = found.unwrap_or_else(|| json!({"v": 1, "days": days}));
-    found["since_start"] = now;
-    found
+    let mut told = found.unwrap_or_else(|why| json!({"trouble": list::unread(&why)}));
+    told["v"] = 1.into();
+    told["days"] = days.into();
+    told["since_start"] = now;
+    told
 }
 
 fn said(value: &Value) -> Response<Body> {

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use softland_gateway::{Secret, Settings};
+use softland_ledger::{Ledger, Options, Record, RunEnd, RunStart};
 use softland_session::core::policy::Value as Key;
+use softland_session::core::{Ended, Outcome, Reason};
 use support::client::Client;
 use support::events::Events;
 use support::script::{Reply, Scripted, calls, says};
@@ -321,7 +323,7 @@ async fn what_the_api_does_not_know_is_refused_with_what_it_knows() {
         ("/api/totals?days=7&days=8", "days is there more than once"),
         ("/api/totals?day=7", "there is no parameter \"day\"; known here: days, offset"),
         ("/api/totals?days", "days must be a whole number from 1 to 3660"),
-        ("/api/runs?limit=7", "there is no parameter \"limit\"; none is known here"),
+        ("/api/runs?limit=7", "there is no parameter \"limit\"; known here: search, state"),
         ("/api/events?x=1", "none is known here"),
         ("/api/runs/nobody/events?from=1", "none is known here"),
     ] {
@@ -332,6 +334,92 @@ async fn what_the_api_does_not_know_is_refused_with_what_it_knows() {
     }
     for path in ["/api/totals", "/api/totals?days=3660&offset=-1440", "/api/runs", "/?from=mail"] {
         assert_eq!(get(&gateway, path).await.status(), 200, "{path}");
+    }
+}
+
+/// The year 2100, which no sweep finds old.
+const NEWER: u64 = 4_102_444_800_000;
+
+/// A ledger with that many runs that have been answered, a second apart.
+fn kept(path: &Path, runs: u64) {
+    let clock = std::sync::Arc::new(|| 0);
+    let ledger = Ledger::open(Options::at(path), clock).expect("a ledger");
+    for n in 0..runs {
+        let (at, run) = (NEWER + n * 1000, format!("old-{n}"));
+        ledger.record(Record::RunStart(RunStart {
+            at,
+            run: run.clone(),
+            session: "s".to_owned(),
+            name: None,
+            agent: None,
+            continues: None,
+            model: "claude-opus-4-5".to_owned(),
+            policy: "default".to_owned(),
+            client: None,
+            observed: false,
+        }));
+        ledger.record(Record::RunEnd(RunEnd {
+            at,
+            run,
+            ended: Ended::plain(Outcome::Answered, Reason::Final),
+            local: false,
+            answer: None,
+            turns: 1,
+            tool_calls: Some(0),
+            input: 1,
+            output: 1,
+            cache_read: 0,
+            cache_write: 0,
+            cost: None,
+        }));
+    }
+    ledger.close(LONG).expect("it is written");
+}
+
+#[tokio::test]
+async fn of_many_runs_the_newest_are_listed_and_the_others_found() {
+    let folder = TempDir::new().expect("a folder");
+    kept(&folder.path().join("ledger.db"), 1_100);
+    let upstream = Scripted::plays(vec![calls(1)]).await;
+    let gateway = gateway(&upstream, Some(folder.path()), |_| {}).await;
+    let names = |listed: &Value| -> Vec<String> {
+        let runs = listed["runs"].as_array().expect("runs").iter();
+        runs.map(|run| run["run"].as_str().expect("a run").to_owned()).collect()
+    };
+    let (message, _) = Client::new(true).turn(&gateway).await;
+    let open = message.header("x-softland-run").expect("a run").to_owned();
+    let listed = json_of(&gateway, "/api/runs").await;
+    assert_eq!(listed["more"], true, "{:?}", listed["ledger"]);
+    let found = names(&listed);
+    assert!((1_000..=1_001).contains(&found.len()), "{}", found.len());
+    assert!(found.contains(&open) && found.contains(&"old-1099".to_owned()));
+    assert!(!found.contains(&"old-7".to_owned()));
+    assert_eq!(json_of(&gateway, "/api/runs/old-7").await["outcome"], "answered");
+    let found = json_of(&gateway, "/api/runs?search=OLD-7&state=answered").await;
+    assert_eq!(found["more"], false);
+    let found = names(&found);
+    assert!(found.contains(&"old-7".to_owned()) && found.contains(&"old-799".to_owned()));
+    assert!(!found.contains(&"old-8".to_owned()));
+    let none = json_of(&gateway, "/api/runs?search=old-7&state=landed").await;
+    assert_eq!(names(&none), [open.clone()], "what is open is told in any case");
+    assert_eq!(get(&gateway, "/api/runs/old-").await.status(), 404, "half a name");
+    let totals = json_of(&gateway, "/api/totals?days=3660").await;
+    assert_eq!(totals["more"], false);
+}
+
+#[tokio::test]
+async fn a_ledger_that_cannot_be_read_is_said() {
+    let folder = TempDir::new().expect("a folder");
+    let upstream = Scripted::plays(vec![calls(1)]).await;
+    let gateway = gateway(&upstream, Some(folder.path()), |_| {}).await;
+    let path = folder.path().join("ledger.db");
+    std::fs::rename(&path, folder.path().join("away.db")).expect("it was there");
+    for path in ["/api/runs", "/api/totals"] {
+        let said = json_of(&gateway, path).await;
+        let trouble =
+            if path == "/api/runs" { &said["ledger"]["trouble"] } else { &said["trouble"] };
+        let trouble = trouble.as_str().unwrap_or_default();
+        assert!(trouble.starts_with("the ledger cannot be read: "), "{path}: {said}");
     }
 }
 

@@ -38,6 +38,11 @@ pub struct Query {
     pub since: Option<u64>,
     /// Those only that have not ended.
     pub open: bool,
+    /// Those only that ended so: `landed`, for example.
+    pub outcome: Option<String>,
+    /// Those only of which a name has this in it, whatever the case of its ASCII letters: the run's,
+    /// the session's, the agent's, the model's, the policy's or the client's, or why it ended.
+    pub text: Option<String>,
     /// At most so many.
     pub limit: Option<usize>,
 }
@@ -170,14 +175,17 @@ impl Reader {
     pub fn runs(&self, query: &Query) -> Result<Vec<Run>, ReadError> {
         let sql = format!(
             "SELECT {} FROM runs WHERE (?1 IS NULL OR session = ?1) AND started >= ?2 \
-             AND (?3 = 0 OR ended IS NULL) ORDER BY started DESC, id DESC LIMIT ?4",
+             AND (?3 = 0 OR ended IS NULL) AND (?5 IS NULL OR outcome = ?5) \
+             AND (?6 IS NULL OR instr(lower(concat_ws(char(10), run, name, agent, model, client, \
+             policy, session, reason, outcome)), lower(?6)) > 0) ORDER BY started DESC, id DESC LIMIT ?4",
             db::COLUMNS
         );
         let since = query.since.map_or(0, |at| i64::try_from(at).unwrap_or(i64::MAX));
         let limit = query.limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(-1));
         let read = || {
             let mut rows = self.connection.prepare_cached(&sql)?;
-            let values = params![query.session, since, query.open, limit];
+            let Query { session, open, outcome, text, .. } = query;
+            let values = params![session, since, open, limit, outcome, text];
             rows.query_map(values, |row| db::row_of(row).map(Run::of))?.collect::<Result<_, _>>()
         };
         read().map_err(|error| self.fail(error))

@@ -110,7 +110,7 @@ function connection(word, why) {
   } else if (word === "off") {
     doing("");
     if ($("wait").hidden) say("The connection was lost; connecting again. What you type stays here until then.");
-    else $("wait").textContent = "softland does not answer; trying again.";
+    else $("wait").textContent = why ? clean(why) + " (trying again)." : "softland does not answer; trying again.";
   }
 }
 

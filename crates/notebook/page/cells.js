@@ -106,6 +106,15 @@ export class Cells {
   }
 }
 
+// A text as a textarea has it: its line ends are all of one kind.
+function plain(source) { return source.replace(/\r\n?/g, "\n"); }
+
+// What was typed, with the line ends of what it was typed on.
+function ended(text, like) {
+  const only = like.includes("\r\n") && !/[\r\n]/.test(like.replaceAll("\r\n", ""));
+  return only ? text.replaceAll("\n", "\r\n") : text;
+}
+
 class CellView {
   constructor(cells, cell) {
     this.cells = cells;
@@ -162,7 +171,7 @@ class CellView {
   }
 
   // What was typed here and is nowhere else.
-  mine() { return this.edit.value !== this.base.source ? this.edit.value : null; }
+  mine() { return this.edit.value !== plain(this.base.source) ? this.edit.value : null; }
 
   place(at, of) {
     this.at = at;
@@ -234,13 +243,15 @@ class CellView {
 
   async write() {
     if (this.mine() === null || this.theirs) return;
-    const source = this.edit.value;
+    const source = ended(this.edit.value, this.base.source);
     this.sent = source;
+    this.last = source;
     try {
       const done = await this.cells.wish({ do: "update_cell", id: this.id, rev: this.base.rev, source });
       // What came after it may have been told before the reply.
       if (done.cell.rev >= this.base.rev) this.base = { rev: done.cell.rev, source: done.cell.source };
       this.failed = "";
+      this.last = null;
     } catch (error) {
       if (error.code === "conflict" && error.cell) this.conflict(error.cell);
       else this.failed = error.message;
@@ -258,31 +269,39 @@ class CellView {
       return;
     }
     if (cell.rev <= this.base.rev) return;
-    if (this.mine() !== null && cell.source !== this.edit.value) { this.conflict(cell); return; }
+    if (this.mine() !== null && plain(cell.source) !== this.edit.value) { this.conflict(cell); return; }
     this.take(cell);
     if (by === "assistant") this.cells.say("The assistant has changed cell " + (this.at + 1));
   }
 
   // The text of others, where nothing was typed here.
   take(cell) {
-    this.base = { rev: cell.rev, source: cell.source };
-    this.theirs = null;
-    this.clash.hidden = true;
-    if (this.edit.value !== cell.source) {
+    this.rest(cell);
+    const source = plain(cell.source);
+    if (this.edit.value !== source) {
       const { selectionStart, selectionEnd } = this.edit;
-      this.edit.value = cell.source;
-      if (document.activeElement === this.edit) this.edit.setSelectionRange(Math.min(selectionStart, cell.source.length), Math.min(selectionEnd, cell.source.length));
+      this.edit.value = source;
+      if (document.activeElement === this.edit) this.edit.setSelectionRange(Math.min(selectionStart, source.length), Math.min(selectionEnd, source.length));
     }
     this.size();
     if (this.type === "markdown" && this.edit.hidden) this.show(true);
     this.status();
   }
 
+  // What is typed here is typed on this.
+  rest(cell) {
+    this.base = { rev: cell.rev, source: cell.source };
+    this.theirs = null;
+    this.clash.hidden = true;
+  }
+
   anew(cell) {
-    if (cell.rev !== this.base.rev || cell.source !== this.base.source) {
-      if (this.mine() !== null && cell.source !== this.edit.value) this.conflict(cell);
-      else this.take(cell);
-    } else if (this.mine() !== null) this.save();
+    // What was saved from here is nobody else's, though the connection was lost before the reply.
+    const known = cell.source === this.base.source || cell.source === this.last;
+    this.last = null;
+    if (this.mine() === null) this.take(cell);
+    else if (known) { this.rest(cell); this.save(); }
+    else this.conflict(cell);
     this.by = cell.by;
     this.outputs = cell.outputs.slice();
     this.outs.replaceChildren();
@@ -296,15 +315,13 @@ class CellView {
 
   // Both texts, and a choice.
   conflict(cell) {
-    if (cell.source === this.edit.value) { this.take(cell); return; }
+    if (plain(cell.source) === this.edit.value) { this.take(cell); return; }
     this.theirs = cell;
     if (this.type === "markdown") this.show(false);
     const keep = el("button", { type: "button", className: "main", textContent: "Keep mine" });
     const use = el("button", { type: "button", textContent: "Take theirs" });
     keep.addEventListener("click", () => {
-      this.base = { rev: this.theirs.rev, source: this.theirs.source };
-      this.theirs = null;
-      this.clash.hidden = true;
+      this.rest(this.theirs);
       this.edit.focus();
       this.save();
     });

@@ -13,6 +13,12 @@ const INSIDE = "<!doctype html><meta charset=utf-8><meta http-equiv=Content-Secu
 
 function joined(data) { return Array.isArray(data) ? data.join("") : data; }
 
+// What should be text and is not is shown as what it is.
+function said(data) {
+  const text = joined(data ?? "");
+  return typeof text === "string" ? text : JSON.stringify(text);
+}
+
 // Nothing of it would run in the frame; but what lives by scripts shows nothing without them.
 function isScripted(html) {
   if (html.length > LARGEST) return false;
@@ -41,11 +47,20 @@ function height(html, svg) {
   return (rows ? rows * 28 + blocks * 44 : Math.max(blocks * 26, letters / 70 * 22)) + images * 60 + 40;
 }
 
+// Where a link says where it leads, it leads nowhere all the same: a click would replace the output.
+function still(html) {
+  if (!/target/i.test(html)) return html;
+  const page = new DOMParser().parseFromString(html, "text/html");
+  const nodes = page.querySelectorAll("[target]");
+  for (const node of nodes) node.setAttribute("target", "_blank");
+  return nodes.length ? page.documentElement.outerHTML : html;
+}
+
 function frame(html, svg) {
   const node = el("iframe", { className: "output frame", title: svg ? "Drawing" : "HTML output", loading: "lazy" });
   node.setAttribute("sandbox", "");
   node.setAttribute("referrerpolicy", "no-referrer");
-  node.srcdoc = INSIDE + html;
+  node.srcdoc = INSIDE + still(html);
   node.style.height = Math.min(Math.max(Math.ceil(height(html, svg)), 40), 520) + "px";
   return node;
 }
@@ -87,11 +102,20 @@ function text(value, className = "") {
   return holder;
 }
 
+// Whatever a file has for an output: none of them stops the page.
 export function output(one) {
+  try {
+    return shown(one);
+  } catch {
+    return el("div", { className: "out" }, note("An output that cannot be shown."));
+  }
+}
+
+function shown(one) {
   const node = el("div", { className: "out" });
   switch (one?.output_type) {
     case "stream": {
-      node.append(text(joined(one.text) || "", one.name === "stderr" ? "stderr" : ""));
+      node.append(text(said(one.text), one.name === "stderr" ? "stderr" : ""));
       if (one.name === "stderr") node.setAttribute("aria-label", "Standard error");
       break;
     }

@@ -219,11 +219,9 @@ async fn open(
     if headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site") {
         return (StatusCode::FORBIDDEN, guard::FOREIGN).into_response();
     }
-    let Ok(seat) = Arc::clone(&shared.seats).try_acquire_owned() else {
-        let full = format!("{PAGES} pages are open already, as many as there may be\n");
-        return (StatusCode::SERVICE_UNAVAILABLE, full).into_response();
-    };
+    let seat = Arc::clone(&shared.seats).try_acquire_owned();
     upgrade.max_message_size(MESSAGE).max_frame_size(MESSAGE).on_upgrade(async move |socket| {
+        let Ok(seat) = seat else { return socket::refuse(socket).await };
         socket::talk(shared, socket).await;
         drop(seat);
     })

@@ -28,11 +28,11 @@ struct Sum {
 
 /// Adds up the runs of a ledger that began in the last `days` days; days are those of a clock
 /// that is `offset` minutes ahead of UTC. Blocks: not for async tasks.
-pub(super) fn of_ledger(path: &Path, now: u64, days: u64, offset: i64) -> Option<Value> {
-    let reader = Reader::open(path).ok()?;
+pub(super) fn of_ledger(path: &Path, now: u64, days: u64, offset: i64) -> Result<Value, String> {
+    let reader = Reader::open(path).map_err(|error| error.to_string())?;
     let since = now.saturating_sub(days.saturating_mul(DAY));
     let query = Query { since: Some(since), limit: Some(RUNS), ..Query::default() };
-    let runs = reader.runs(&query).ok()?;
+    let runs = reader.runs(&query).map_err(|error| error.to_string())?;
     let wasted = wasted(&reader, since);
     let mut all = Sum::default();
     let mut by: [BTreeMap<String, Sum>; 3] = Default::default();
@@ -50,9 +50,9 @@ pub(super) fn of_ledger(path: &Path, now: u64, days: u64, offset: i64) -> Option
             sums.entry(name).or_default().add(outcome, run.cost, waste, run.unpriced);
         }
     }
-    let beside = reader.beside(&query).ok()?;
+    let beside = reader.beside(&query).map_err(|error| error.to_string())?;
     let [by_day, by_model, by_agent] = by;
-    Some(json!({"v": 1, "days": days, "all": all, "by_day": by_day, "by_model": by_model,
+    Ok(json!({"all": all, "more": runs.len() == RUNS, "by_day": by_day, "by_model": by_model,
         "by_agent": by_agent, "beside": {"requests": beside.requests, "spend_usd": beside.cost}}))
 }
 

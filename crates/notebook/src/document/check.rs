@@ -44,6 +44,9 @@ fn spared(cell: &Value) -> Value {
     let members = members.iter().filter_map(|(name, value)| match name.as_str() {
         // Outputs that nbformat does not know are kept as they are.
         "outputs" if value.is_array() => Some((name.clone(), json!([]))),
+        // Others' business, kept as it is: nbformat's reading of it is narrower than its schema.
+        "metadata" if value.is_object() => Some((name.clone(), json!({}))),
+        "execution_count" if value.is_u64() => Some((name.clone(), json!(1))),
         // An empty name is none, for which one is found.
         "id" if value.as_str() == Some("") => None,
         _ => Some((name.clone(), value.clone())),

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use super::{MESSAGE, Shared};
+use super::{MESSAGE, PAGES, Shared};
 use crate::chat::{Asked, StoppedBy};
 use crate::types::{By, Change, Edit, Refused};
 
@@ -86,6 +86,14 @@ pub(super) async fn talk(shared: Arc<Shared>, socket: WebSocket) {
         let frame = CloseFrame { code, reason: reason.into() };
         let _ = tokio::time::timeout(PATIENCE, out.send(Message::Close(Some(frame)))).await;
     }
+}
+
+/// Tells a page that there are as many as there may be. A browser tells its page nothing of a
+/// connection that is refused without one.
+pub(super) async fn refuse(mut socket: WebSocket) {
+    let reason = format!("{PAGES} pages are open already, as many as there may be; close one");
+    let frame = CloseFrame { code: close_code::AGAIN, reason: reason.into() };
+    let _ = tokio::time::timeout(PATIENCE, socket.send(Message::Close(Some(frame)))).await;
 }
 
 /// Counts a page for as long as it is there.

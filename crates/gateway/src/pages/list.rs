@@ -1,0 +1,100 @@
+//! The runs there are, open and ended: what is remembered, and what the ledger has.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use softland_ledger::{Found, Query, Reader, Run};
+
+use super::questions;
+use crate::gate::Gate;
+
+/// Runs of the ledger in one list.
+const LISTED: usize = 1000;
+/// Runs in one list, whatever they are.
+const MOST: usize = 10_000;
+
+/// All runs that are open and the newest that have ended, what is kept of them, and whether there
+/// are more. Of those in the ledger, those only that have `search` in a name and ended as `state`
+/// says.
+pub(super) async fn of(gate: &Arc<Gate>, search: Option<&str>, state: Option<&str>) -> Value {
+    let settings = gate.live();
+    let settings = &settings.settings;
+    let content = if settings.ledger_full { "full" } else { "digests" };
+    let mut ledger = json!({"on": settings.ledger.is_some(), "content": content});
+    // Before the rows: who reads on from there misses nothing.
+    let at = format!("{}.{}", gate.runs.version(), gate.stamp);
+    let mut runs: Vec<Value> = Vec::new();
+    let mut known = BTreeSet::new();
+    for row in gate.runs.rows(0).into_iter().rev() {
+        if known.insert(row.run.clone()) {
+            runs.extend(serde_json::to_value(&row));
+        }
+    }
+    let mut more = false;
+    if let Some(path) = settings.ledger.clone() {
+        let query = Query {
+            limit: Some(LISTED + 1),
+            open: state == Some("open"),
+            outcome: state.filter(|state| *state != "open").map(str::to_owned),
+            text: search.map(str::to_owned),
+            ..Query::default()
+        };
+        match tokio::task::spawn_blocking(move || kept(&path, &query)).await {
+            Ok(Ok(kept)) => {
+                more = kept.len() > LISTED;
+                let kept = kept.iter().take(LISTED).filter(|run| !known.contains(&run.run));
+                runs.extend(kept.filter_map(|run| serde_json::from_str(&run.json()).ok()));
+            }
+            Ok(Err(why)) => ledger["trouble"] = unread(&why).into(),
+            Err(error) => ledger["trouble"] = unread(&error.to_string()).into(),
+        }
+    }
+    let started =
+        |row: &Value| row.get("started").and_then(Value::as_str).unwrap_or_default().to_owned();
+    runs.sort_by_cached_key(|row| Reverse(started(row)));
+    more |= runs.len() > MOST;
+    runs.truncate(MOST);
+    let runs = with_questions(gate, runs).await;
+    json!({"v": 1, "ledger": ledger, "at": at, "runs": runs, "more": more})
+}
+
+/// One run, wherever it is known.
+pub(super) async fn one(gate: &Arc<Gate>, run: &str) -> Option<Value> {
+    let row = match gate.runs.row(run) {
+        Some(row) => serde_json::to_value(&row).ok()?,
+        None => {
+            let (path, name) = (gate.live().settings.ledger.clone()?, run.to_owned());
+            let read = tokio::task::spawn_blocking(move || found(&path, &name)).await;
+            serde_json::from_str(&read.ok()??.json()).ok()?
+        }
+    };
+    with_questions(gate, vec![row]).await.pop()
+}
+
+/// What a person is told of a ledger that cannot be read.
+pub(super) fn unread(why: &str) -> String {
+    format!("the ledger cannot be read: {why}")
+}
+
+fn kept(path: &Path, query: &Query) -> Result<Vec<Run>, String> {
+    let reader = Reader::open(path).map_err(|error| error.to_string())?;
+    reader.runs(query).map_err(|error| error.to_string())
+}
+
+fn found(path: &Path, run: &str) -> Option<Run> {
+    match Reader::open(path).ok()?.find(run).ok()? {
+        Found::One(found) => Some(*found).filter(|found| found.run == run),
+        Found::Nothing | Found::Several(_) => None,
+    }
+}
+
+async fn with_questions(gate: &Arc<Gate>, runs: Vec<Value>) -> Vec<Value> {
+    let live = gate.live();
+    match live.settings.ledger.clone().filter(|_| live.settings.ledger_full) {
+        Some(path) => questions::add(gate, path, runs).await,
+        None => runs,
+    }
+}
