@@ -401,7 +401,7 @@ async fn of_many_runs_the_newest_are_listed_and_the_others_found() {
     assert!(found.contains(&"old-7".to_owned()) && found.contains(&"old-799".to_owned()));
     assert!(!found.contains(&"old-8".to_owned()));
     let none = json_of(&gateway, "/api/runs?search=old-7&state=landed").await;
-    assert_eq!(names(&none), [open.clone()], "what is open is told in any case");
+    assert_eq!(names(&none), vec![open], "what is open is told in any case");
     assert_eq!(get(&gateway, "/api/runs/old-").await.status(), 404, "half a name");
     let totals = json_of(&gateway, "/api/totals?days=3660").await;
     assert_eq!(totals["more"], false);
