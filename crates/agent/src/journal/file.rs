@@ -33,14 +33,14 @@ pub(super) fn create(path: &Path) -> Result<File, JournalError> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let failed = |error| JournalError::io(path, "made", &error);
+    regular(path)?;
     let file = options.open(path).map_err(failed)?;
     lock(path, &file)?;
-    let metadata = file.metadata().map_err(failed)?;
-    if metadata.len() > 0 {
+    if file.metadata().map_err(failed)?.len() > 0 {
         return Err(JournalError::new(path, JournalErrorKind::Exists));
     }
     #[cfg(unix)]
-    if metadata.is_file() {
+    {
         // The file may have been there, empty.
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
         file.set_permissions(mode).map_err(failed)?;
@@ -48,9 +48,23 @@ pub(super) fn create(path: &Path) -> Result<File, JournalError> {
     Ok(file)
 }
 
+/// What is there is a file that keeps what is written. Asked before it is opened: opening a FIFO
+/// waits for its other end.
+fn regular(path: &Path) -> Result<(), JournalError> {
+    match std::fs::metadata(path) {
+        Ok(metadata) if !metadata.is_file() => {
+            let error = std::io::Error::other("it is not a regular file");
+            Err(JournalError::io(path, "opened", &error))
+        }
+        // That there is none is told where one is needed.
+        _ => Ok(()),
+    }
+}
+
 /// Opens a journal, reads it and makes it ready for the next record: a line without its end was
 /// never a record, and is dropped.
 pub(super) fn open(path: &Path) -> Result<(File, Runs), JournalError> {
+    regular(path)?;
     let opened = OpenOptions::new().read(true).write(true).open(path);
     let mut file = opened.map_err(|error| JournalError::io(path, "opened", &error))?;
     lock(path, &file)?;
@@ -62,6 +76,7 @@ pub(super) fn open(path: &Path) -> Result<(File, Runs), JournalError> {
 
 /// Reads a journal without touching it.
 pub(super) fn peek(path: &Path) -> Result<Runs, JournalError> {
+    regular(path)?;
     let file = File::open(path).map_err(|error| JournalError::io(path, "opened", &error))?;
     Ok(read(path, &file)?.0)
 }

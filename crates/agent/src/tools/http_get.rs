@@ -119,7 +119,12 @@ impl HttpGet {
         let private = match hosts::allows(&self.allowed, url) {
             Allows::No => {
                 let hosts: Vec<String> = self.allowed.iter().map(ToString::to_string).collect();
-                return Err(format!("{name} is not allowed; allowed are: {}", hosts.join(", ")));
+                let port = url.port().map(|port| format!(" (port {port} only where it is named)"));
+                return Err(format!(
+                    "{name} is not allowed; allowed are: {}{}",
+                    hosts.join(", "),
+                    port.unwrap_or_default()
+                ));
             }
             Allows::Public => false,
             Allows::Named => true,

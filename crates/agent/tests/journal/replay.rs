@@ -178,6 +178,19 @@ async fn a_journal_is_one_process_es_at_a_time_and_its_owners_alone() {
     assert_eq!(kind(Journal::open(&path(folder))), other);
 }
 
+#[cfg(unix)]
+#[test]
+fn what_keeps_nothing_is_no_journal_and_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for path in [pipe.as_path(), std::path::Path::new("/dev/null"), folder.path()] {
+        for error in [Journal::create(path).err().unwrap(), Journal::open(path).err().unwrap()] {
+            assert!(error.to_string().contains("not a regular file"), "{error}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_child_is_found_again_by_its_parents_call() {
     let folder = tempfile::tempdir().unwrap();

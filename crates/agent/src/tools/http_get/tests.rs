@@ -208,6 +208,7 @@ async fn what_is_not_allowed_is_not_connected_to() {
         (&["*"], "nowhere".to_owned(), "is not a URL"),
         (&["*"], "https://me:hunter2@example.com/".to_owned(), "with a user or password"),
         (&["docs.rs"], "https://crates.io/".to_owned(), "is not allowed; allowed are: docs.rs"),
+        (&["docs.rs"], "https://docs.rs:8443/".to_owned(), "(port 8443 only where it is named)"),
         (&["*"], "http://127.0.0.1/".to_owned(), "private network"),
         (&["*"], "http://2130706433/".to_owned(), "private network"),
         (&["*"], "http://[::ffff:127.0.0.1]/".to_owned(), "private network"),
