@@ -43,7 +43,7 @@ const LEAVE: Duration = Duration::from_secs(2);
 pub struct ServerOptions {
     /// How long the last page may be gone before a run of the assistant is stopped. Default: 60 s.
     pub grace: Duration,
-    /// How often a page is asked for a sign of life. One that gives none for three times as long is
+    /// How often a page is asked for a sign of life. One that gives none for four times as long is
     /// gone: its machine sleeps, or its network has left it. Default: 20 s.
     pub beat: Duration,
     /// Names of a proxy before the server, as `Host` and `Origin` may show them; without a port at

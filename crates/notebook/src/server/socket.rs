@@ -19,8 +19,9 @@ use crate::types::{By, Change, Edit, Refused};
 /// How long a page may take to show the token, and to take what is sent.
 const PATIENCE: Duration = Duration::from_secs(10);
 const TAKES: Duration = Duration::from_secs(60);
-/// Signs of life that a page may owe. Browsers answer by themselves, whatever the page does.
-const OWED: u32 = 3;
+/// Signs of life that a page may owe: while it is sent much, it is asked for none. Browsers answer by
+/// themselves, whatever the page does.
+const OWED: u32 = 4;
 /// Wishes of one page that are under way at a time.
 const WISHES: usize = 64;
 
@@ -280,6 +281,11 @@ async fn tell(shared: &Shared, out: &mut Out, mut replies: mpsc::Receiver<String
         loop {
             let message = tokio::select! {
                 biased;
+                // First: a page that is told very much must not be taken for one that is gone.
+                _ = beat.tick() => {
+                    send(out, Message::Ping(Default::default())).await?;
+                    continue;
+                }
                 change = changes.recv() => match behind(change) {
                     Next::Tell(change) => json!({"change": &*change as &Change}).to_string(),
                     Next::Anew => break,
@@ -291,10 +297,6 @@ async fn tell(shared: &Shared, out: &mut Out, mut replies: mpsc::Receiver<String
                     Next::Over => return None,
                 },
                 Some(reply) = replies.recv() => reply,
-                _ = beat.tick() => {
-                    send(out, Message::Ping(Default::default())).await?;
-                    continue;
-                }
             };
             send(out, Message::Text(message.into())).await?;
         }
