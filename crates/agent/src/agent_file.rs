@@ -12,6 +12,7 @@ use softland_session::core::policy::{KEYS, KeyError, Policy, Value};
 
 #[cfg(doc)]
 use crate::AGENT_TOOL;
+use crate::Crew;
 use crate::tool::{ToolFormat, cut_line};
 use crate::tools::{BY_DEFAULT, CommandDef, Host};
 use front_matter::Entry;
@@ -389,13 +390,13 @@ fn model(entry: &Entry, report: &mut Report) -> Option<String> {
 
 /// A whole number, quoted or not, as the limits of a policy are.
 fn depth_limit(entry: &Entry, report: &mut Report) -> Option<u64> {
-    const ALLOWED: &str = "a whole number, 0 or more";
     if entry.value == Value::Null {
         return None;
     }
-    let read = entry.value.whole();
+    let read = entry.value.whole().filter(|depth| *depth <= Crew::MAX_DEPTH);
     if read.is_none() {
-        report.value(entry, ALLOWED, &entry.value.to_string());
+        let allowed = format!("a whole number from 0 to {}", Crew::MAX_DEPTH);
+        report.value(entry, &allowed, &entry.value.to_string());
     }
     read
 }

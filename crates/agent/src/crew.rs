@@ -56,7 +56,12 @@ impl std::fmt::Display for SameName {
 impl std::error::Error for SameName {}
 
 impl Crew {
-    /// A crew for an agent that may have so many levels of sub-agents below it.
+    /// The most levels of sub-agents that there may be: each is worked on within the one above it,
+    /// so that they share a stack.
+    pub const MAX_DEPTH: u64 = 16;
+
+    /// A crew for an agent that may have so many levels of sub-agents below it, or
+    /// [`MAX_DEPTH`](Self::MAX_DEPTH) where that is fewer.
     ///
     /// # Errors
     /// When two members have the same name.
@@ -67,7 +72,7 @@ impl Crew {
                 return Err(SameName { name: name.clone() });
             }
         }
-        Ok(Self { members: members.into(), depth: depth_limit, told: None })
+        Ok(Self { members: members.into(), depth: depth_limit.min(Self::MAX_DEPTH), told: None })
     }
 
     /// The members, in order.

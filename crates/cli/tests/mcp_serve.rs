@@ -211,6 +211,21 @@ fn an_id_is_one_calls_until_that_is_answered() {
     assert_eq!(client.ended(), Some(0));
 }
 
+#[test]
+fn the_id_of_a_cancelled_call_is_its_own_until_it_has_ended() {
+    let place = Place::new();
+    let (folder, sim) = stays(&place);
+    let client = Client::new(&folder, &flags(&sim.url()));
+    client.call(1, "stays", "go");
+    let program = child(&place);
+    client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
+        "params": {"requestId": 1}}));
+    client.call(1, "stays", "go on");
+    assert_eq!(client.answer(1)["error"]["message"], "a request with this id is under way");
+    gone(&program);
+    assert_eq!(client.ended(), Some(0));
+}
+
 /// What a server says of its tools now is what the next run has.
 #[test]
 fn lists_that_change_hold_from_the_next_run_on() {

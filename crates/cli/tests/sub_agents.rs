@@ -98,6 +98,16 @@ fn agents_are_called_side_by_side_and_nested() {
 }
 
 #[test]
+fn the_deepest_tree_that_is_allowed_is_whole() {
+    let deep = format!("{LEAD}\ndepth_limit: 16");
+    let folder = folder(&deep, &[("deputy", "tools: agent, grep\nmodel: sim/delegate")]);
+    let said = folder.run(&["--format", "json"]).status(0);
+    let runs = by_run(&said.events());
+    assert_eq!(runs.len(), 17);
+    assert!(runs.values().all(|events| events.last().unwrap()["event"] == "done"));
+}
+
+#[test]
 fn the_terminal_shows_children_indented_and_folded() {
     let keys = "model: sim/looper\ntool_calls_limit: 3";
     let folder = folder(LEAD, &[("looper", keys), ("reader", "model: sim/reader")]);

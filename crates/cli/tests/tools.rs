@@ -180,6 +180,33 @@ fn all_end(root: &Path) {
     }
 }
 
+/// A program that asks a person for something must fail, and not stand still for ever.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_command_has_no_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let asks = json!({"command": "printf '\\033]0;title\\007' > /dev/tty; head -n 1 /dev/tty; echo asked"});
+    let sim = model(folder.path(), &[("shell", asks)]);
+    let run = running(folder.path(), &sim, "tools: shell", &["--allow-shell"]);
+    let words = [run.get_program()].into_iter().chain(run.get_args());
+    let line: Vec<String> = words.map(|word| format!("'{}'", word.to_str().unwrap())).collect();
+    // `script` gives the program a terminal of its own.
+    let typed = Command::new("script")
+        .args(["-qec", &line.join(" "), "/dev/null"])
+        .envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))))
+        .env("TERM", "xterm")
+        .stdin(Stdio::null())
+        .output();
+    let Ok(typed) = typed else {
+        println!("skipped: no `script` here to make a terminal with");
+        return;
+    };
+    let shown = String::from_utf8(typed.stdout).unwrap();
+    assert!(!shown.contains("\u{1b}]0;title"), "{shown}");
+    assert!(shown.contains("/dev/tty") && shown.contains("asked\\n"), "{shown}");
+    assert!(shown.contains("All is done."), "{shown}");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn what_a_command_leaves_ends_with_it() {
@@ -291,9 +318,8 @@ fn pages_are_fetched_from_allowed_hosts() {
     );
     let lines = format!("tools: http_get\nhttp_allow: ['{host}']");
     let said = said_by(&mut running(folder.path(), &sim, &lines, &[])).status(0);
-    let wanted = [
-        (false, format!("HTTP 200 · text/plain · {}/x\n\nhello", provider.url)),
-        (true, format!("http://127.0.0.1:9/ is not allowed; allowed are: {host}")),
-    ];
-    assert_eq!(results(&said), wanted);
+    let refused = format!("http://127.0.0.1:9/ is not allowed; allowed are: {host}");
+    let results = results(&said);
+    assert_eq!(results[0], (false, format!("HTTP 200 · text/plain · {}/x\n\nhello", provider.url)));
+    assert!(results[1].0 && results[1].1.starts_with(&refused), "{results:?}");
 }

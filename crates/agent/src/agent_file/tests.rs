@@ -225,10 +225,10 @@ fn agents_may_call_agents_so_deep() {
     let agent = parse_ok(&with("tools: agent, grep\ndepth_limit: \"2\""));
     assert_eq!((agent.tools, agent.depth_limit), (vec!["agent".into(), "grep".into()], Some(2)));
     assert_eq!(parse_ok(&with("depth_limit: ~")).depth_limit, None);
-    for bad in ["-1", "1.5", "true", "deep"] {
+    for bad in ["-1", "1.5", "true", "deep", "17"] {
         let text = check(&with(&format!("depth_limit: {bad}")));
         assert!(
-            text.starts_with("a.md:4: depth_limit: must be a whole number, 0 or more"),
+            text.starts_with("a.md:4: depth_limit: must be a whole number from 0 to 16"),
             "{text}"
         );
     }

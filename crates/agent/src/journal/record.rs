@@ -135,12 +135,15 @@ pub struct Told {
     pub description: String,
     pub input_schema: Value,
     pub reads: bool,
+    /// Absent where an earlier softland kept it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeatable: Option<bool>,
 }
 
 impl From<&ToolDef> for Told {
     fn from(def: &ToolDef) -> Self {
-        let ToolDef { name, description, input_schema, reads, .. } = def.clone();
-        Self { name, description, input_schema, reads }
+        let ToolDef { name, description, input_schema, reads, repeatable } = def.clone();
+        Self { name, description, input_schema, reads, repeatable: Some(repeatable) }
     }
 }
 

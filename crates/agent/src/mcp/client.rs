@@ -127,7 +127,7 @@ impl Connection {
     pub(super) async fn failed(&self, error: &ServiceError) -> String {
         match self.gone().await {
             Some(why) => why,
-            None => format!("server `{}` cannot be asked: {}", self.name, chain(error)),
+            None => format!("server `{}` cannot be asked: {}", self.name, what(error)),
         }
     }
 
@@ -398,7 +398,7 @@ async fn all_tools(peer: &Peer<RoleClient>) -> Result<Vec<Told>, String> {
             ServiceError::McpError(error) => {
                 format!("error {}: {}", error.code.0, cut_line(&error.message, 400))
             }
-            error => chain(&error),
+            error => what(&error),
         })?;
         for tool in &page.tools {
             if tool.input_schema.get("type").is_some_and(|kind| kind != "object") {
@@ -489,6 +489,14 @@ fn known_versions() -> String {
     let names: Vec<String> =
         ProtocolVersion::KNOWN_VERSIONS.iter().map(ToString::to_string).collect();
     names.join(", ")
+}
+
+/// What a failure says, without the names of what it went through.
+fn what(error: &ServiceError) -> String {
+    match error {
+        ServiceError::TransportSend(error) => chain(error.error.as_ref()),
+        error => chain(error),
+    }
 }
 
 /// An error with its causes, each once.

@@ -64,14 +64,6 @@ impl Open {
     }
 }
 
-/// The request that a line takes back, which is not answered any more.
-fn taken_back(line: &[u8]) -> Option<RequestId> {
-    let message: Value = serde_json::from_slice(line).ok()?;
-    let is_one = message.get("method")? == "notifications/cancelled";
-    let id = message.get("params")?.get("requestId").filter(|_| is_one)?;
-    serde_json::from_value(id.clone()).ok()
-}
-
 /// What a request is told whose id another one has.
 pub(super) const SAME_ID: &str = "a request with this id is under way";
 
@@ -211,11 +203,6 @@ where
                         let id = serde_json::to_value(&request.id).unwrap_or_default();
                         self.refuse(refusal(-32600, SAME_ID, id));
                         continue;
-                    }
-                    JsonRpcMessage::Notification(_) if self.answers => {
-                        if let Some(id) = taken_back(&line) {
-                            self.open.end(&id);
-                        }
                     }
                     _ => {}
                 }

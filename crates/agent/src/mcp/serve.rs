@@ -30,6 +30,9 @@ pub(super) const SESSION: &str = "mcp-session-id";
 /// How long ended runs may take to end what they have started.
 const PATIENCE: Duration = Duration::from_secs(15);
 
+/// How long a client may take to read what is still written to it.
+const LAST_WORDS: Duration = Duration::from_secs(3);
+
 /// Progress that may wait for a client that is slow to take it; more is left out.
 const WAITING: usize = 64;
 
@@ -97,7 +100,7 @@ pub async fn over_stdio(
     match begun {
         Ok(mut service) => {
             stop.cancelled().await;
-            let _ = service.close_with_timeout(PATIENCE).await;
+            let _ = service.close_with_timeout(LAST_WORDS).await;
             drop(service);
         }
         // A client that goes before it has said anything is none.

@@ -130,9 +130,11 @@ pub(super) fn children_again(agent: &Agent, children: &[Start]) -> Result<(), Un
 }
 
 impl Told {
-    /// The tool's definition.
-    pub(crate) fn def(&self, repeatable: bool) -> ToolDef {
-        let Self { name, description, input_schema, reads } = self.clone();
+    /// The tool's definition. What was running is run again only where that was so when it was begun,
+    /// and is so today.
+    pub(crate) fn def(&self, repeatable_today: bool) -> ToolDef {
+        let Self { name, description, input_schema, reads, repeatable } = self.clone();
+        let repeatable = repeatable_today && repeatable.unwrap_or(true);
         ToolDef { name, description, input_schema, reads, repeatable }
     }
 }
@@ -243,5 +245,26 @@ impl Tool for AsTold {
 
     fn output_cap(&self) -> Option<usize> {
         self.tool.output_cap()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_run_again_may_be_by_what_held_then_and_by_what_holds_today() {
+        let def = |repeatable| ToolDef {
+            name: "t".to_owned(),
+            description: String::new(),
+            input_schema: serde_json::json!({"type": "object"}),
+            reads: false,
+            repeatable,
+        };
+        for (then, today, wanted) in
+            [(true, true, true), (true, false, false), (false, true, false), (false, false, false)]
+        {
+            assert_eq!(Told::from(&def(then)).def(today).repeatable, wanted, "{then}, {today}");
+        }
     }
 }

@@ -88,7 +88,9 @@ impl Place {
 fn find(text: &[u8], args: &Args) -> Result<Place, String> {
     let path = shown(&args.path);
     let (mut old, mut new) = (args.old.clone(), args.new.clone());
-    if memmem::find(text, old.as_bytes()).is_none() && memmem::find(text, b"\r\n").is_some() {
+    let crlf = memmem::find_iter(text, b"\r\n").count();
+    let alike = crlf == newlines(text);
+    if crlf > 0 && (alike || memmem::find(text, old.as_bytes()).is_none()) {
         // read_file does not show how lines end.
         (old, new) = (with_crlf(&old), with_crlf(&new));
     }

@@ -93,8 +93,6 @@ impl Programs {
             .current_dir(folder)
             .env_clear()
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
-            // Ctrl-C in the terminal is for this process, which then ends the program.
-            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(writer.try_clone()?)
             .stderr(writer);

@@ -179,6 +179,9 @@ impl Root {
             );
         }
         match error.kind() {
+            io::ErrorKind::NotFound if self.dir().symlink_metadata(path).is_ok() => {
+                format!("`{name}` is a link that leads nowhere")
+            }
             io::ErrorKind::NotFound => {
                 format!("`{name}` does not exist{}", self.suggestions(path))
             }

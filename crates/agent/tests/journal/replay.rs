@@ -184,7 +184,7 @@ fn what_keeps_nothing_is_no_journal_and_is_not_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    for path in [pipe.as_path(), std::path::Path::new("/dev/null"), folder.path()] {
+    for path in [pipe.as_path(), Path::new("/dev/null"), folder.path()] {
         for error in [Journal::create(path).err().unwrap(), Journal::open(path).err().unwrap()] {
             assert!(error.to_string().contains("not a regular file"), "{error}");
         }

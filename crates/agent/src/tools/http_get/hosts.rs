@@ -9,7 +9,7 @@ use reqwest::Url;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
     pattern: Pattern,
-    /// Absent: the scheme's own port.
+    /// Absent: the port that the scheme has by itself, whichever that is.
     port: Option<u16>,
 }
 
@@ -48,11 +48,12 @@ impl FromStr for Host {
         if rest.is_empty() || rest.contains(['/', '@', '*', '?', '#', '\\', ' ', '%']) {
             return Err(());
         }
-        // A port that the scheme has by itself is left out of a URL: it is the same without.
         let url = Url::parse(&format!("http://{rest}/")).map_err(|_| ())?;
+        // A port that a scheme has by itself is left out of its URLs; here it was written.
+        let port = Url::parse(&format!("any://{rest}/")).map_err(|_| ())?.port();
         let host = name_of(&url).ok_or(())?;
         let pattern = if below { Pattern::Below(host) } else { Pattern::Named(host) };
-        Ok(Self { pattern, port: url.port() })
+        Ok(Self { pattern, port })
     }
 }
 
@@ -74,7 +75,11 @@ impl fmt::Display for Host {
 pub(super) fn allows(hosts: &[Host], url: &Url) -> Allows {
     let Some(name) = name_of(url) else { return Allows::No };
     let mut allows = Allows::No;
-    for host in hosts.iter().filter(|host| host.port == url.port()) {
+    let is_asked = |host: &&Host| match host.port {
+        None => url.port().is_none(),
+        port => port == url.port_or_known_default(),
+    };
+    for host in hosts.iter().filter(is_asked) {
         match &host.pattern {
             Pattern::Named(named) if *named == name => return Allows::Named,
             Pattern::Any => allows = Allows::Public,

@@ -83,11 +83,12 @@ fn hosts_are_names_ports_and_stars() {
         "bücher.example",
         "127.1",
         "x.org:80",
+        "y.org:443",
     ]);
     let shown: Vec<String> = allowed.iter().map(ToString::to_string).collect();
     assert_eq!(
         shown.join(" "),
-        "docs.rs *.example.com localhost:3000 xn--bcher-kva.example 127.0.0.1 x.org"
+        "docs.rs *.example.com localhost:3000 xn--bcher-kva.example 127.0.0.1 x.org:80 y.org:443"
     );
     for (url, wanted) in [
         ("https://docs.rs/tokio", Named),
@@ -104,6 +105,11 @@ fn hosts_are_names_ports_and_stars() {
         ("https://b\u{fc}cher.example/", Named),
         ("http://0x7f000001/", Named),
         ("http://x.org/", Named),
+        ("https://x.org/", No),
+        ("https://x.org:80/", Named),
+        ("https://y.org/", Named),
+        ("http://y.org/", No),
+        ("http://y.org:443/", Named),
     ] {
         assert_eq!(allows(&allowed, url), wanted, "{url}");
     }

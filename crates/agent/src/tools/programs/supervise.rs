@@ -59,6 +59,10 @@ fn read(orders: &mut impl BufRead) -> io::Result<Order> {
 fn run(order: Order, orders: impl BufRead + Send + 'static) -> io::Result<u8> {
     use std::os::unix::process::CommandExt as _;
 
+    // A session without a terminal: Ctrl-C there is for whoever runs this process, and nothing here can
+    // write to it past what shows it, or wait for what a person types. One that leads a session
+    // already has none either.
+    let _ = rustix::process::setsid();
     adopt_orphans()?;
     let (program, arguments) = order.program.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut child = Command::new(program)

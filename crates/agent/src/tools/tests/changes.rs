@@ -130,6 +130,8 @@ fn edit_file_takes_one_place_only() {
     case.ok("read_file", json!({"path": "crlf"}));
     case.ok("edit_file", json!({"path": "crlf", "old": "a\nb", "new": "x\ny\nz"}));
     assert_eq!(text(&case, "crlf"), "x\r\ny\r\nz\r\nc\r\n");
+    case.ok("edit_file", json!({"path": "crlf", "old": "y", "new": "y1\ny2"}));
+    assert_eq!(text(&case, "crlf"), "x\r\ny1\r\ny2\r\nz\r\nc\r\n");
 }
 
 #[test]
