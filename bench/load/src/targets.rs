@@ -17,6 +17,8 @@ pub(crate) enum Target {
     /// The mock itself.
     Direct,
     Nginx,
+    /// softland's HTTP libraries, and nothing else.
+    Bare,
     /// Limits, money and the ledger on.
     Softland,
     /// The same on Chat Completions.
@@ -34,9 +36,10 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Direct,
         Self::Nginx,
+        Self::Bare,
         Self::Softland,
         Self::SoftlandChat,
         Self::SoftlandResponses,
@@ -51,6 +54,7 @@ impl Target {
         match self {
             Self::Direct => "direct",
             Self::Nginx => "nginx",
+            Self::Bare => "bare",
             Self::Softland => "softland",
             Self::SoftlandChat => "softland, chat",
             Self::SoftlandResponses => "softland, responses",
@@ -67,6 +71,7 @@ impl Target {
         match self {
             Self::Direct => None,
             Self::Nginx => Some("BENCH_NGINX"),
+            Self::Bare => Some("BENCH_BARE"),
             Self::Softland | Self::SoftlandChat | Self::SoftlandResponses | Self::SoftlandOff => {
                 Some("BENCH_SOFTLAND")
             }
@@ -158,6 +163,9 @@ impl Target {
         match self {
             Self::Direct => return Ok(None),
             Self::Nginx => nginx(&mut command, folder, port, upstream)?,
+            Self::Bare => {
+                command.arg(port.to_string()).arg(upstream.to_string());
+            }
             Self::Softland | Self::SoftlandChat | Self::SoftlandResponses => {
                 softland(&mut command, folder, &governed(folder, port, upstream))?;
             }
