@@ -232,6 +232,30 @@ fn lists_are_filtered_and_newest_first() {
     assert_eq!(listed(Query { open: true, ..all }), ["run-2", "run-1", "run-0"]);
 }
 
+/// More runs than the writer remembers: those that go on keep their numbers, and one that has ended is
+/// found again.
+#[test]
+fn what_is_forgotten_is_read_again() {
+    const MANY: u64 = 4_200;
+    let mut place = Place::new();
+    place.options.queue_records = 20_000;
+    let mut records = vec![start("first"), event("first", 1, "signal", "{}")];
+    for n in 0..MANY {
+        let run = format!("run-{n}");
+        records.extend([start(&run), end(&run)]);
+    }
+    records.extend([start("last"), event("first", 2, "signal", "{}"), end("first")]);
+    records.extend([event("last", 1, "signal", "{}"), request(Some("run-7"), 3)]);
+    place.write(records);
+    for (run, lines) in [("first", 4), ("last", 2), ("run-7", 2), ("run-4199", 2)] {
+        check_lines(&place.steps(run));
+        assert_eq!(place.steps(run).len(), lines, "{run}");
+    }
+    let late = place.reader().steps("run-7").unwrap();
+    assert_eq!(late.iter().filter(|step| step.late).count(), 1);
+    assert_eq!(place.reader().runs(&Query::default()).unwrap().len() as u64, MANY + 2);
+}
+
 #[test]
 fn runs_have_the_names_that_clients_give_them() {
     let place = Place::new();
