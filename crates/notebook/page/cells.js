@@ -121,6 +121,7 @@ class CellView {
     this.id = cell.id;
     this.type = cell.type;
     this.queue = Promise.resolve();
+    this.unanswered = new Set();   // texts that were sent, of which nobody said what became of them
     this.build();
     this.base = { rev: cell.rev, source: cell.source };
     this.edit.value = cell.source;
@@ -245,17 +246,19 @@ class CellView {
     if (this.mine() === null || this.theirs) return;
     const source = ended(this.edit.value, this.base.source);
     this.sent = source;
-    this.last = source;
+    let lost = false;
     try {
       const done = await this.cells.wish({ do: "update_cell", id: this.id, rev: this.base.rev, source });
       // What came after it may have been told before the reply.
       if (done.cell.rev >= this.base.rev) this.base = { rev: done.cell.rev, source: done.cell.source };
       this.failed = "";
-      this.last = null;
+      this.unanswered.clear();
     } catch (error) {
-      if (error.code === "conflict" && error.cell) this.conflict(error.cell);
+      lost = error.code === "lost";
+      if (error.code === "conflict" && error.cell) this.met(error.cell);
       else this.failed = error.message;
     } finally {
+      if (lost) this.unanswered.add(source);
       this.sent = null;
       this.status();
     }
@@ -269,7 +272,7 @@ class CellView {
       return;
     }
     if (cell.rev <= this.base.rev) return;
-    if (this.mine() !== null && plain(cell.source) !== this.edit.value) { this.conflict(cell); return; }
+    if (this.mine() !== null) { this.met(cell); return; }
     this.take(cell);
     if (by === "assistant") this.cells.say("The assistant has changed cell " + (this.at + 1));
   }
@@ -295,13 +298,17 @@ class CellView {
     this.clash.hidden = true;
   }
 
+  // The cell as it is now, while something is typed here. What was sent from here is nobody else's,
+  // though the connection was lost before the reply, and though it is heard of only now.
+  met(cell) {
+    const own = this.unanswered.delete(cell.source) || cell.source === this.base.source;
+    if (!own) { this.conflict(cell); return; }
+    this.rest(cell);
+    this.save();
+  }
+
   anew(cell) {
-    // What was saved from here is nobody else's, though the connection was lost before the reply.
-    const known = cell.source === this.base.source || cell.source === this.last;
-    this.last = null;
-    if (this.mine() === null) this.take(cell);
-    else if (known) { this.rest(cell); this.save(); }
-    else this.conflict(cell);
+    if (this.mine() === null) this.take(cell); else this.met(cell);
     this.by = cell.by;
     this.outputs = cell.outputs.slice();
     this.outs.replaceChildren();
