@@ -178,7 +178,7 @@ async function tabs(browser, pages, gateway) {
   clients[0].answers(() => ({ content: "found" }));
   await clients[0].turn();
   await cover(opened[0], false);
-  await opened[0].waitForFunction(() => document.querySelectorAll("#run .turn").length === 2, null, { timeout: TIME });
+  await opened[0].locator("#run .turn", { hasText: "Turn 2" }).waitFor({ timeout: TIME });
   await context.close();
   ok("four tabs of one browser, each with an open run: hidden ones give their streams back and go on when seen");
 }
@@ -190,10 +190,11 @@ async function many(browser, pages) {
     last: "2026-01-01T00:00:01Z", ended: "2026-01-01T00:00:01Z", outcome: "answered", reason: "final", turns: 3, tool_calls: 2,
     usage: { input: 1, output: 1, cache_read: 0, cache_write: 0 }, cost_usd: "0.5" });
   const asked = [];
+  let slow = 0;
   let told = { v: 1, at: "0.0", ledger: { on: true, content: "digests" }, runs: [row("new")], more: true };
-  await page.route((url) => url.pathname === "/api/runs", (route) => {
+  await page.route((url) => url.pathname === "/api/runs", async (route) => {
     const search = new URL(route.request().url()).searchParams.get("search");
-    if (search !== null) asked.push(search);
+    if (search !== null) asked.push(search); else await new Promise((done) => setTimeout(done, slow));
     return route.fulfill({ json: search === null ? told : { ...told, runs: search === "old" ? [row("old-7")] : [], more: false } });
   });
   await page.goto(pages);
@@ -203,6 +204,12 @@ async function many(browser, pages) {
   await page.fill("#search", "nowhere");
   await page.locator("#count", { hasText: "No run fits" }).waitFor({ timeout: TIME });
   assert.deepEqual(asked, ["old", "nowhere"], "once each");
+  slow = 2000;
+  await page.reload();
+  await page.fill("#search", "old");
+  await page.locator("#runs tbody tr:visible", { hasText: "old-7" }).waitFor({ timeout: TIME });
+  assert.doesNotMatch(await page.textContent("#count"), /which a search finds/);
+  slow = 0;
   told = { ...told, runs: [], more: false, ledger: { on: true, content: "digests", trouble: "the ledger cannot be read: /l.db: no such file" } };
   await page.reload();
   await page.locator("#trouble", { hasText: "the ledger cannot be read: /l.db: no such file" }).waitFor({ timeout: TIME });

@@ -15,7 +15,7 @@ const rows = new Map();      // run -> what is known of it
 const lines = new Map();     // run -> its row in the table
 const changed = new Set();
 let ledger = { on: false, content: "digests" };
-let more = false, searched = "", searching = 0;
+let more = false, searched = "", searchedMore = false, searching = 0;
 let frame = 0, order = true, loaded = false;
 let view = null, feed = null, watched = "";
 let list = null;
@@ -157,6 +157,11 @@ function arrange() {
   nodes.forEach((node, at) => { if (body.children[at] !== node) body.insertBefore(node, body.children[at] || null); });
 }
 
+function older() {
+  if ($("search").value.trim() || $("state").value) return searchedMore && !searching ? "; more fit than are listed" : "";
+  return more ? "; the ledger has older ones, which a search finds" : "";
+}
+
 function summary() {
   const all = [...rows.values()];
   const open = all.filter((row) => stateOf(row) === "open").length;
@@ -164,8 +169,8 @@ function summary() {
   $("runs").hidden = shown === 0;
   if (!loaded && !all.length) return;
   const text = all.length === 0 ? (ledger.trouble ? "Runs that have ended cannot be shown: " + clean(ledger.trouble) + "." : "No run yet. Point a client at this gateway, and it shows up here.")
-    : shown === 0 ? (searching ? "Looking through the ledger…" : "No run fits what you search for.")
-      : count(shown, "run") + (shown < all.length ? " of " + all.length : "") + ", " + open + " open" + (more ? "; the ledger has older ones, which a search finds" : "");
+    : shown === 0 ? (searching ? "Looking through the ledger…" : ledger.trouble ? "No run that is known here fits: " + clean(ledger.trouble) + "." : "No run fits what you search for.")
+      : count(shown, "run") + (shown < all.length ? " of " + all.length : "") + ", " + open + " open" + older();
   set($("count"), text);
   $("kept").hidden = !loaded;
   set($("kept"), ledger.trouble ? "Runs that have ended are missing here: " + clean(ledger.trouble) + "." : !ledger.on
@@ -187,12 +192,15 @@ function look() {
   clearTimeout(searching);
   searching = 0;
   if (!more || !(text || state) || searched === text + "\n" + state) return;
+  searchedMore = false;
   searching = setTimeout(async () => {
     const mine = searching;
     try {
       const got = await (await ask("/api/runs?" + new URLSearchParams({ search: text, state }))).json();
       for (const row of got.runs) merge(row);
-      searched = text + "\n" + state;
+      ledger = got.ledger;
+      if (ledger.trouble) trouble(new Error(ledger.trouble));
+      else { fine(); searched = text + "\n" + state; searchedMore = got.more; }
     } catch (error) { trouble(error); }
     if (searching === mine) searching = 0;
     summary();
@@ -208,6 +216,8 @@ async function load() {
     fine();
     if (ledger.trouble) trouble(new Error(ledger.trouble));
     for (const row of got.runs) merge(row);
+    // What was typed before there was a list.
+    look();
     if (!got.runs.length) summary();
     if (!list) list = new Feed("/api/events", { take: (events) => events.forEach(merge), resync: load, state: connection, last: got.at });
   } catch (error) {

@@ -107,7 +107,10 @@ async fn route(
             let wanted = |name| asked.text(name).filter(|text| !text.is_empty());
             Ok(said(&list::of(gate, wanted("search"), wanted("state")).await))
         }
-        ["runs", run] => list::one(gate, run).await.map(|row| said(&row)).ok_or_else(no_run),
+        ["runs", run] => match list::one(gate, run).await {
+            Ok(row) => row.map(|row| said(&row)).ok_or_else(no_run),
+            Err(why) => Err(refusal(StatusCode::SERVICE_UNAVAILABLE, &list::unread(&why))),
+        },
         ["totals"] => {
             let days = asked.number("days", 1..=3660, 30)?;
             let offset = asked.number("offset", -1440..=1440, 0)?;

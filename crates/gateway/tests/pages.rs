@@ -414,6 +414,12 @@ async fn a_ledger_that_cannot_be_read_is_said() {
     let gateway = gateway(&upstream, Some(folder.path()), |_| {}).await;
     let path = folder.path().join("ledger.db");
     std::fs::rename(&path, folder.path().join("away.db")).expect("it was there");
+    let one = get(&gateway, "/api/runs/run-1").await;
+    assert!(
+        one.status() == 503 && one.text().contains("the ledger cannot be read"),
+        "{}",
+        one.text()
+    );
     for path in ["/api/runs", "/api/totals"] {
         let said = json_of(&gateway, path).await;
         let trouble =

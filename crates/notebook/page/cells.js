@@ -243,7 +243,9 @@ class CellView {
   }
 
   async write() {
-    if (this.mine() === null || this.theirs) return;
+    // What could not be saved and was taken back is no trouble any more.
+    if (this.mine() === null) { this.failed = ""; return; }
+    if (this.theirs) return;
     const source = ended(this.edit.value, this.base.source);
     this.sent = source;
     let lost = false;
@@ -309,6 +311,8 @@ class CellView {
 
   anew(cell) {
     if (this.mine() === null) this.take(cell); else this.met(cell);
+    // A server that was started anew counts anew.
+    this.base = { ...this.base, rev: cell.rev };
     this.by = cell.by;
     this.outputs = cell.outputs.slice();
     this.outs.replaceChildren();

@@ -62,16 +62,22 @@ pub(super) async fn of(gate: &Arc<Gate>, search: Option<&str>, state: Option<&st
 }
 
 /// One run, wherever it is known.
-pub(super) async fn one(gate: &Arc<Gate>, run: &str) -> Option<Value> {
-    let row = match gate.runs.row(run) {
-        Some(row) => serde_json::to_value(&row).ok()?,
-        None => {
-            let (path, name) = (gate.live().settings.ledger.clone()?, run.to_owned());
+///
+/// # Errors
+/// Why the ledger cannot be read, which may know it.
+pub(super) async fn one(gate: &Arc<Gate>, run: &str) -> Result<Option<Value>, String> {
+    let row = match (gate.runs.row(run), gate.live().settings.ledger.clone()) {
+        (Some(row), _) => serde_json::to_value(&row).ok(),
+        (None, None) => None,
+        (None, Some(path)) => {
+            let name = run.to_owned();
             let read = tokio::task::spawn_blocking(move || found(&path, &name)).await;
-            serde_json::from_str(&read.ok()??.json()).ok()?
+            let found = read.unwrap_or_else(|error| Err(error.to_string()))?;
+            found.and_then(|run| serde_json::from_str(&run.json()).ok())
         }
     };
-    with_questions(gate, vec![row]).await.pop()
+    let Some(row) = row else { return Ok(None) };
+    Ok(with_questions(gate, vec![row]).await.pop())
 }
 
 /// What a person is told of a ledger that cannot be read.
@@ -84,10 +90,11 @@ fn kept(path: &Path, query: &Query) -> Result<Vec<Run>, String> {
     reader.runs(query).map_err(|error| error.to_string())
 }
 
-fn found(path: &Path, run: &str) -> Option<Run> {
-    match Reader::open(path).ok()?.find(run).ok()? {
-        Found::One(found) => Some(*found).filter(|found| found.run == run),
-        Found::Nothing | Found::Several(_) => None,
+fn found(path: &Path, run: &str) -> Result<Option<Run>, String> {
+    let reader = Reader::open(path).map_err(|error| error.to_string())?;
+    match reader.find(run).map_err(|error| error.to_string())? {
+        Found::One(found) => Ok(Some(*found).filter(|found| found.run == run)),
+        Found::Nothing | Found::Several(_) => Ok(None),
     }
 }
 
