@@ -413,7 +413,11 @@ async fn a_ledger_that_cannot_be_read_is_said() {
     let upstream = Scripted::plays(vec![calls(1)]).await;
     let gateway = gateway(&upstream, Some(folder.path()), |_| {}).await;
     let path = folder.path().join("ledger.db");
-    std::fs::rename(&path, folder.path().join("away.db")).expect("it was there");
+    // A file that is gone is begun anew; a folder in its place is not.
+    let away = || std::fs::rename(&path, folder.path().join("away.db"));
+    while away().is_err() || std::fs::create_dir(&path).is_err() {
+        tokio::task::yield_now().await;
+    }
     let one = get(&gateway, "/api/runs/run-1").await;
     assert!(
         one.status() == 503 && one.text().contains("the ledger cannot be read"),
