@@ -16,13 +16,12 @@ mod purse;
 mod tools;
 mod unfit;
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use softland_session::core::models::capability::Capability;
 use softland_session::core::models::{self, Model};
 use softland_session::core::policy::{Landing, Policy};
-use softland_session::core::{Digest, Ended, NanoUsd, Outcome, Pinned, Reason, Role, Used};
+use softland_session::core::{Ended, NanoUsd, Outcome, Reason, Records, Role, Used};
 use softland_session::wire::tags::Shape;
 use softland_session::{Context, Done, Exchange, Out, Pending};
 use tokio_util::sync::CancellationToken;
@@ -490,5 +489,3 @@ fn posed(api: Api, name: &str) -> (Option<&str>, &str) {
 const SIM_MODEL: &str = "claude-sonnet-5-5";
 /// The model that it poses as on OpenAI's APIs.
 const SIM_OPENAI_MODEL: &str = "gpt-5.6-sol";
-
-type Records = BTreeMap<Digest, Pinned>;

@@ -130,6 +130,12 @@ impl Text {
     pub fn is_blank(&self) -> bool {
         self.visible == 0
     }
+
+    /// Whether nothing is to be seen of a text, without reading all of it.
+    #[must_use]
+    pub fn shows_nothing(text: &str) -> bool {
+        text.chars().all(invisible)
+    }
 }
 
 /// Characters that show nothing: white space, and the zero-width ones that models emit.
@@ -185,4 +191,23 @@ pub struct Above<T> {
     pub used: T,
     /// The limit of whoever the account belongs to.
     pub limit: T,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_shows_nothing_is_blank_however_it_is_asked() {
+        for (text, nothing) in [
+            ("", true),
+            (" \n\t", true),
+            ("\u{200b}\u{feff} \u{2060}", true),
+            (" a ", false),
+            ("\u{200b}.\u{200b}", false),
+        ] {
+            assert_eq!(Text::shows_nothing(text), nothing, "{text:?}");
+            assert_eq!(Text::of(text).is_blank(), nothing, "{text:?}");
+        }
+    }
 }

@@ -41,8 +41,8 @@ pub use event::{Above, Call, Facts, Finished, Stop, Text, ToolResult, User, User
 pub use ladder::{Failure, Ladder, Next, Setting, Tail};
 pub use money::{NanoUsd, NoMoney};
 pub use nearest::{near, nearest};
-pub use outcome::{Ended, Outcome};
-pub use pinned::{Decided, Pinned};
+pub use outcome::{Ended, Outcome, Remaining};
+pub use pinned::{Decided, Pinned, Records};
 pub use rules::trivial::looks as looks_trivial;
 pub use rules::{Evidence, Signal, SignalKind};
 pub use run::{Admission, Advice, Phase, Role, Run};

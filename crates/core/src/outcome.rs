@@ -1,7 +1,7 @@
 //! How a run ended: exactly one outcome, and it is true.
 
+use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
-use alloc::string::String;
 
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +44,9 @@ impl Outcome {
     }
 }
 
+/// What every set limit leaves, by policy key.
+pub type Remaining = BTreeMap<Cow<'static, str>, Limit>;
+
 /// The end of a run, with its reason and the numbers behind it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
@@ -56,27 +59,27 @@ pub struct Ended {
     pub rung: Option<Rung>,
     /// The policy key that ended it, if one did.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<String>,
+    pub limit: Option<Cow<'static, str>>,
     /// What was set there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Limit>,
     /// What every set limit leaves.
     #[serde(default)]
-    pub remaining: BTreeMap<String, Limit>,
+    pub remaining: Remaining,
 }
 
 impl Ended {
     /// An end that no limit brought.
     #[must_use]
     pub fn plain(outcome: Outcome, reason: Reason) -> Self {
-        let remaining = BTreeMap::new();
+        let remaining = Remaining::new();
         Self { outcome, reason, rung: None, limit: None, value: None, remaining }
     }
 
     /// An end by a rule.
     #[must_use]
     pub fn by(outcome: Outcome, because: &Because, rung: Option<Rung>) -> Self {
-        let limit = because.reason.key().map(String::from);
+        let limit = because.reason.key().map(Cow::Borrowed);
         let value = limit.is_some().then_some(because.limit);
         Self { limit, value, rung, ..Self::plain(outcome, because.reason.clone()) }
     }

@@ -1,13 +1,20 @@
 //! What is fixed at a run's first governed request and used for its lines for ever.
 
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
 use crate::because::{Because, Reason};
+use crate::digest::Digest;
 use crate::lines::Version;
 use crate::policy::Policy;
 use crate::used::Used;
+
+/// The pinned records of a conversation, by what identifies their runs. Boxed: a tree makes room
+/// for eleven of them at once, and most conversations have one.
+pub type Records = BTreeMap<Digest, Box<Pinned>>;
 
 /// The pinned record of one run. A line is a function of (transcript, this record).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! A transcript read from its beginning: runs, their boundaries, and what is added where. The
 //! live loop, the gateway and the replay of recordings all read by this.
 
-use alloc::collections::BTreeMap;
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -9,7 +9,7 @@ use crate::addition::{Addition, AdditionKind, Place};
 use crate::digest::Digest;
 use crate::event::{Facts, Finished, User};
 use crate::lines;
-use crate::pinned::Pinned;
+use crate::pinned::{Pinned, Records};
 use crate::policy::{Policy, RunBoundary};
 use crate::rules::Signal;
 use crate::run::{Last, Phase, Role, Run};
@@ -22,7 +22,7 @@ pub struct Transcript {
     role: Role,
     /// What a run is pinned to that has no record yet.
     policy: Policy,
-    records: BTreeMap<Digest, Pinned>,
+    records: Records,
     /// Digest of all messages so far.
     chain: Digest,
     run: Option<(Digest, Run)>,
@@ -63,7 +63,7 @@ impl Transcript {
     /// An empty transcript. `records` are what earlier requests returned to be kept; a run
     /// without one is pinned to `policy`.
     #[must_use]
-    pub fn new(role: Role, policy: Policy, records: BTreeMap<Digest, Pinned>) -> Self {
+    pub fn new(role: Role, policy: Policy, records: Records) -> Self {
         let (run, asked) = (None, Vec::new());
         let (chain, carried, answer_tool, named) = (Digest::EMPTY, None, None, None);
         Self { role, policy, records, chain, run, runs: 0, asked, carried, answer_tool, named }
@@ -155,7 +155,7 @@ impl Transcript {
     /// What remains of a transcript that was read: the newest run's [`key`](Self::key), the run
     /// itself, and every record to keep, those that came in included.
     #[must_use]
-    pub fn into_parts(mut self) -> (Option<Digest>, Option<Run>, BTreeMap<Digest, Pinned>) {
+    pub fn into_parts(mut self) -> (Option<Digest>, Option<Run>, Records) {
         self.keep();
         let (key, run) = self.run.unzip();
         (key, run, self.records)
@@ -185,7 +185,7 @@ impl Transcript {
     fn begin(&mut self, user: &User<'_>, facts: Option<&Facts>) -> Step {
         self.keep();
         let key = self.chain;
-        let known = self.records.get(&key).cloned();
+        let known = self.records.get(&key).map(|known| (**known).clone());
         let carried = self.carried.take();
         let pinned =
             known.unwrap_or_else(|| Pinned { carried, ..Pinned::new(self.policy.clone()) });
@@ -209,7 +209,7 @@ impl Transcript {
 
     fn keep(&mut self) {
         if let Some((key, run)) = &self.run {
-            self.records.insert(*key, run.pinned().clone());
+            self.records.insert(*key, Box::new(run.pinned().clone()));
         }
     }
 

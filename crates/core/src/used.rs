@@ -1,5 +1,6 @@
 //! What a run has used so far, as its transcript shows it.
 
+use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::because::Limit;
 use crate::event::Facts;
 use crate::money::NanoUsd;
+use crate::outcome::Remaining;
 use crate::policy::Policy;
 
 /// What a run has used.
@@ -37,7 +39,7 @@ impl Used {
     /// What every set limit leaves, by policy key (`tool_limits.NAME` for a tool's): counts, money
     /// in dollars, time in whole seconds.
     #[must_use]
-    pub fn remaining(&self, policy: &Policy, facts: &Facts) -> BTreeMap<String, Limit> {
+    pub fn remaining(&self, policy: &Policy, facts: &Facts) -> Remaining {
         let count =
             |limit: Option<u64>, used| limit.map(|l: u64| Limit::Count(l.saturating_sub(used)));
         let money = |limit: Option<NanoUsd>, used| limit.map(|l| Limit::Money(l.less(used)));
@@ -53,9 +55,12 @@ impl Used {
         ];
         let tools = policy.tool_limits.iter().map(|(tool, limit)| {
             let used = self.by_tool.get(tool).copied().unwrap_or(0);
-            (alloc::format!("tool_limits.{tool}"), Limit::Count(limit.saturating_sub(used)))
+            (
+                Cow::Owned(alloc::format!("tool_limits.{tool}")),
+                Limit::Count(limit.saturating_sub(used)),
+            )
         });
-        let set = set.into_iter().filter_map(|(key, left)| Some((String::from(key), left?)));
+        let set = set.into_iter().filter_map(|(key, left)| Some((Cow::Borrowed(key), left?)));
         set.chain(tools).collect()
     }
 }

@@ -76,10 +76,11 @@ async fn make(asked: Arc<Asked>) -> Response<Body> {
         Some(_) => Request::of(asked.api, &whole).unwrap_or(request),
         None => request,
     };
-    let opening = match Opening::of(&asked, &request).await {
-        Ok(opening) => opening.with((whole.clone(), chain)),
+    let mut opening = match Opening::of(&asked, &request).await {
+        Ok(opening) => opening,
         Err(answer) => return *answer,
     };
+    opening.join((whole.clone(), chain));
     if let Some(member) = request.apart {
         return opening.apart(member).await;
     }

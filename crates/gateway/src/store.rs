@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use softland_session::core::{Digest, NanoUsd, Pinned, Used};
+use softland_session::core::{Digest, NanoUsd, Records, Used};
 use softland_session::{Answered, KeptTail, Link, Seen, Shown};
 
 pub(crate) use memory::MemoryStore;
@@ -72,7 +72,7 @@ pub(crate) struct Found {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Scope {
     /// The records of its runs.
-    pub(crate) pins: BTreeMap<Digest, Pinned>,
+    pub(crate) pins: Records,
     /// Tails that stand in its history, by place.
     pub(crate) tails: BTreeMap<Digest, KeptTail>,
     /// Results at first sight, by place.
@@ -148,7 +148,7 @@ impl RunState {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Changes {
     /// Records of runs; one that has looked further wins.
-    pub(crate) pins: BTreeMap<Digest, Pinned>,
+    pub(crate) pins: Records,
     pub(crate) tails: Vec<(Digest, KeptTail)>,
     pub(crate) results: Vec<(Digest, Seen)>,
     /// The run, and what its state is now. Tokens and cost are added, the rest replaced.

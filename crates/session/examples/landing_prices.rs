@@ -14,7 +14,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 use softland_session::core::policy::{Landing, Policy};
-use softland_session::core::{Digest, Pinned, Role, Rung};
+use softland_session::core::{Records, Role, Rung};
 use softland_session::{Context, Done, Exchange, Out, Step};
 use softland_sim::{Config, Part, Request, Scenario, Sim, Turn, Usage, find_model};
 
@@ -213,7 +213,7 @@ struct Run {
     model: &'static str,
     policy: Policy,
     messages: Vec<Vec<u8>>,
-    records: BTreeMap<Digest, Pinned>,
+    records: Records,
     now: u64,
 }
 

@@ -517,7 +517,7 @@ fn is_nothing(value: &str) -> bool {
 
 /// Who calls goes on, and who says nothing refuses nothing.
 fn refuses(message: &Message) -> bool {
-    let says = message.refusal.as_deref().is_some_and(|text| !Text::of(text).is_blank());
+    let says = message.refusal.as_deref().is_some_and(|text| !Text::shows_nothing(text));
     says && message.calls.is_empty()
 }
 

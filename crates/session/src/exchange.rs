@@ -22,7 +22,8 @@ use softland_core::models::capability::Capability;
 use softland_core::policy::Policy;
 use softland_core::{
     Admission, Because, Class, Digest, Ended, Facts, Failure, Here, Ladder, Next, Outcome, Pinned,
-    Reason, Role, Run, Rung, Signal, SignalKind, Tail, Text, Transcript, classify, looks_trivial,
+    Reason, Records, Role, Run, Rung, Signal, SignalKind, Tail, Text, Transcript, classify,
+    looks_trivial,
 };
 use softland_wire::request::{Request, RequestError, Role as RequestRole};
 use softland_wire::{Api, Splice, Tokens};
@@ -128,9 +129,7 @@ pub struct Exchange {
     asked: Option<u64>,
     /// What identifies the run; `None` where there is none.
     key: Option<Digest>,
-    /// In one piece, since an exchange lasts as long as a stream and mostly has one: a tree has
-    /// room for eleven.
-    records: Vec<(Digest, Pinned)>,
+    records: Records,
     run: Arc<Run>,
     facts: Facts,
     ladder: Ladder,
@@ -235,7 +234,7 @@ impl Exchange {
             lines,
             asked,
             key,
-            records: records.into_iter().collect(),
+            records,
             run,
             facts,
             ladder,
@@ -430,7 +429,7 @@ impl Exchange {
             _ => None,
         });
         let because = refused.filter(|_| !passes && !self.run.policy().observes());
-        let text = !Text::of(&self.pieces).is_blank() || !finished.text.is_blank();
+        let text = !Text::shows_nothing(&self.pieces) || !finished.text.is_blank();
         let class = if self.run.policy().observes() {
             plan::tell_observed(&self.run, class, out);
             plan::as_observed(class)

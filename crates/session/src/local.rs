@@ -36,7 +36,7 @@ pub(crate) fn answer(
     }
     text.push_str(&format!(" in {}.", count(used.turns + 1, "turn")));
     let said = said.replace(lines::NO_ANSWER, "");
-    if !Text::of(&said).is_blank() {
+    if !Text::shows_nothing(&said) {
         text.push_str("\n\nThe model's last words, incomplete:\n");
         text.push_str(&shortened(said.trim(), SAID));
     }

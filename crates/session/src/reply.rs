@@ -1,6 +1,8 @@
 //! A finished response, whatever protocol it came in: what the rules see of it, and its blocks as
 //! they go back.
 
+use std::borrow::Cow;
+
 use softland_core::{Call, Finished, Stop, Text};
 use softland_wire::{Tokens, anthropic, chat, responses};
 
@@ -105,6 +107,15 @@ impl Block {
         }
     }
 
+    /// Whether the API takes it in a history.
+    fn may_go_back(&self) -> bool {
+        match self.seen() {
+            Seen::Text(text) => !Text::shows_nothing(text),
+            Seen::Thinking { signed, .. } => signed,
+            _ => true,
+        }
+    }
+
     /// Whether it belongs to what is said, and is shown wherever text is.
     pub(crate) fn is_said(&self) -> bool {
         matches!(self, Self::Chat(ChatBlock::Members(_))) || self.gives()
@@ -162,21 +173,21 @@ impl Reply {
     }
 
     /// What is said beside calls that are written as text.
-    pub(crate) fn words(&self) -> String {
+    pub(crate) fn words(&self) -> Cow<'_, str> {
         self.words_of(&self.blocks)
     }
 
     /// The same of blocks of it.
-    pub(crate) fn words_of(&self, blocks: &[Block]) -> String {
+    pub(crate) fn words_of<'r>(&self, blocks: &'r [Block]) -> Cow<'r, str> {
         match &self.tagged {
-            Some(tagged) if !tagged.is_plain() => tagged.words(),
+            Some(tagged) if !tagged.is_plain() => Cow::Owned(tagged.words()),
             _ => text(blocks),
         }
     }
 
     /// The same of what may go back.
     pub(crate) fn kept_words(&self) -> String {
-        self.words_of(&self.kept(false))
+        self.words_of(&self.kept(false)).into_owned()
     }
 
     /// The calls in order, those in texts before those beside them; one that was cut is the last.
@@ -227,7 +238,10 @@ impl Reply {
     }
 
     /// The blocks that may go back: what the API refuses, or what was cut, is left out.
-    pub(crate) fn kept(&self, cut_call: bool) -> Vec<Block> {
+    pub(crate) fn kept(&self, cut_call: bool) -> Cow<'_, [Block]> {
+        if !cut_call && self.blocks.iter().all(Block::may_go_back) {
+            return Cow::Borrowed(&self.blocks);
+        }
         let mut blocks = self.blocks.clone();
         match self.tagged.as_ref().filter(|tagged| tagged.open().is_some()) {
             Some(tagged) if cut_call => {
@@ -242,22 +256,22 @@ impl Reply {
             }
             _ => {}
         }
-        blocks.retain(|block| match block.seen() {
-            Seen::Text(text) => !Text::of(text).is_blank(),
-            Seen::Thinking { signed, .. } => signed,
-            _ => true,
-        });
-        blocks
+        blocks.retain(Block::may_go_back);
+        Cow::Owned(blocks)
     }
 }
 
 /// The visible text of a response, its blocks joined in order.
-pub(crate) fn text(blocks: &[Block]) -> String {
-    let texts = blocks.iter().filter_map(|block| match block.seen() {
+pub(crate) fn text(blocks: &[Block]) -> Cow<'_, str> {
+    let mut texts = blocks.iter().filter_map(|block| match block.seen() {
         Seen::Text(text) => Some(text),
         _ => None,
     });
-    texts.collect()
+    let first = texts.next().unwrap_or_default();
+    match texts.next() {
+        None => Cow::Borrowed(first),
+        Some(second) => Cow::Owned([first, second].into_iter().chain(texts).collect()),
+    }
 }
 
 /// The calls of a response, in order, with whether their input is whole.
@@ -270,7 +284,11 @@ pub(crate) fn calls(blocks: &[Block]) -> impl Iterator<Item = (Call<'_>, bool)> 
 
 /// The blocks without the calls of the provider's tools that have no result: only the turn itself
 /// may go on behind such a call, no text.
-pub(crate) fn closed(mut blocks: Vec<Block>) -> Vec<Block> {
+pub(crate) fn closed(blocks: Cow<'_, [Block]>) -> Cow<'_, [Block]> {
+    if !blocks.iter().any(Block::is_server_call) {
+        return blocks;
+    }
+    let mut blocks = blocks.into_owned();
     let mut results = blocks.iter().filter(|block| block.is_result()).count();
     blocks.retain(|block| {
         if !block.is_server_call() {
@@ -280,5 +298,5 @@ pub(crate) fn closed(mut blocks: Vec<Block>) -> Vec<Block> {
         results = results.saturating_sub(1);
         answered
     });
-    blocks
+    Cow::Owned(blocks)
 }

@@ -85,7 +85,7 @@ impl Responses {
                 let OutputKind::Message { refusal: Some(text), .. } = &block.item.kind else {
                     return false;
                 };
-                !Text::of(text).is_blank()
+                !Text::shows_nothing(text)
             });
         Reply {
             id: response.id.clone(),

@@ -64,7 +64,7 @@ pub(crate) fn nudge(by: &dyn Framing, reply: &Reply, form: Nudge) -> Vec<Json> {
         Nudge::MidSystem => vec![by.said(Who::System, lines::NUDGE)],
         Nudge::BareUser => vec![by.said(Who::User, lines::NUDGE)],
         Nudge::Pair => {
-            let mut blocks = reply.kept(false);
+            let mut blocks = reply.kept(false).into_owned();
             blocks.retain(reply::Block::is_thinking);
             blocks.push(by.text(lines::NO_ANSWER));
             vec![by.assistant(&blocks), by.said(Who::User, lines::NUDGE)]
@@ -80,7 +80,7 @@ pub(crate) fn expired(by: &dyn Framing, because: &Because) -> Vec<Json> {
 /// What follows a truncated turn. Without anything visible to keep, the request is sent as it was.
 pub(crate) fn go_on(by: &dyn Framing, reply: &Reply) -> Vec<Json> {
     let blocks = reply.kept(reply.cut_call());
-    if Text::of(&reply::text(&blocks)).is_blank() {
+    if Text::shows_nothing(&reply::text(&blocks)) {
         return Vec::new();
     }
     vec![by.assistant(&blocks), by.said(Who::User, lines::CONTINUE)]

@@ -7,9 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 use softland_session::core::models::capability;
 use softland_session::core::policy::{Landing, Policy};
-use softland_session::core::{
-    Admission, Digest, Facts, Outcome, Pinned, Reason, Role, SignalKind, lines,
-};
+use softland_session::core::{Admission, Facts, Outcome, Reason, Records, Role, SignalKind, lines};
 use softland_session::wire::{Api, request::Request};
 use softland_session::{Context, Done, Event, Exchange, Intervention, Out, Step};
 
@@ -367,7 +365,7 @@ struct Client {
     model: &'static str,
     streams: bool,
     history: Vec<Value>,
-    records: BTreeMap<Digest, Pinned>,
+    records: Records,
 }
 
 impl Client {

@@ -2,13 +2,11 @@
 //!
 //! What a later softland must be able to read stands here and in `docs/runs.md` alike.
 
-use std::collections::BTreeMap;
-
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use softland_session::core::policy::Policy;
-use softland_session::core::{Because, Digest, Facts, NanoUsd, Pinned};
+use softland_session::core::{Because, Digest, Facts, NanoUsd, Records};
 
 use crate::event::Report;
 use crate::tool::{ToolDef, ToolOutput};
@@ -110,7 +108,7 @@ pub struct Start {
     /// The conversation, the question included: each a JSON text.
     pub messages: Vec<String>,
     /// What was pinned in the conversation's earlier runs.
-    pub records: BTreeMap<Digest, Pinned>,
+    pub records: Records,
     /// What whoever began the run wants to know when it is gone on with; nothing in here reads it.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub setup: Value,
@@ -246,7 +244,7 @@ pub(crate) struct Took {
     /// Messages, each a JSON text.
     pub(crate) messages: Vec<String>,
     /// What is pinned, where that has changed.
-    pub(crate) records: BTreeMap<Digest, Pinned>,
+    pub(crate) records: Records,
     /// What the run has cost so far, in nano-dollars.
     pub(crate) nano: u64,
 }

@@ -4,12 +4,11 @@
 //! with the one that was taken now; what was not recorded yet is written. A run without a journal
 //! asks the same questions, and finds nothing recorded and nothing to write to.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
-use softland_session::core::{Because, Digest, Facts, Millis, NanoUsd, Pinned};
+use softland_session::core::{Because, Facts, Millis, NanoUsd, Records};
 use tokio::time::Instant;
 
 use super::past::{Known, Past};
@@ -296,7 +295,7 @@ impl RunJournal {
         &self,
         turn: u64,
         messages: &[Vec<u8>],
-        records: BTreeMap<Digest, Pinned>,
+        records: Records,
         (cost, shares): (NanoUsd, bool),
     ) -> Result<NanoUsd, JournalError> {
         if !self.keeps() {

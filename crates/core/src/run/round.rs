@@ -210,7 +210,8 @@ impl Run {
             },
             label: core::mem::take(&mut call.label),
         });
-        let tool = call.tool.clone();
+        // Nobody asks again for the name of one that is done.
+        let tool = core::mem::take(&mut call.tool);
         self.used.result_chars = self.used.result_chars.saturating_add(result.chars);
         self.cut_batch(open);
         let countdown = self.countdown(open, &tool);

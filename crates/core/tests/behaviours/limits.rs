@@ -201,7 +201,7 @@ fn the_last_result_tells_of_calls_that_were_taken_out() {
     let key = Talk::new(Role::Gateway, Policy::default()).transcript.key().expect("a run");
     for (records, wanted) in [
         (
-            BTreeMap::from([(key, record)]),
+            BTreeMap::from([(key, Box::new(record))]),
             Some("list: limit of 1 reached; glob: limit of 1 reached; other tools remain"),
         ),
         (BTreeMap::new(), None),

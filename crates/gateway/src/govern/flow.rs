@@ -38,8 +38,8 @@ const SILENCE: Duration = Duration::from_secs(10);
 
 /// One governed request under way.
 pub(crate) struct Flow {
-    pub(super) opening: Opening,
-    pub(super) exchange: Exchange,
+    pub(super) opening: Box<Opening>,
+    pub(super) exchange: Box<Exchange>,
     pub(super) out: Out,
     pub(super) account: Account,
     pub(super) run: Digest,
@@ -85,8 +85,8 @@ enum Pumped {
 
 impl Flow {
     pub(super) fn new(
-        opening: Opening,
-        exchange: Exchange,
+        opening: Box<Opening>,
+        exchange: Box<Exchange>,
         out: Out,
         account: Account,
         run: Digest,

@@ -53,7 +53,7 @@ type Answer = Box<Response<Body>>;
 
 impl Opening {
     /// Finds out what a request belongs to.
-    pub(crate) async fn of(asked: &Arc<Asked>, request: &Request<'_>) -> Result<Self, Answer> {
+    pub(crate) async fn of(asked: &Arc<Asked>, request: &Request<'_>) -> Result<Box<Self>, Answer> {
         let outline = Outline::of(request);
         let user_id = request.user_id.map(|id| id.unescape());
         let identity = Identity::of(&asked.parts.headers, user_id.as_deref());
@@ -77,7 +77,7 @@ impl Opening {
         let target = Target { origin: Arc::clone(&chosen.origin), ..target.clone() };
         let (asked, body, chain) = (Arc::clone(asked), asked.body.clone(), None);
         let (known_model, unheld) = (asked.gate.learned.known(&model), None);
-        Ok(Self {
+        Ok(Box::new(Self {
             asked,
             body,
             chain,
@@ -90,12 +90,12 @@ impl Opening {
             model,
             known_model,
             unheld,
-        })
+        }))
     }
 
-    /// The same with its whole body.
-    pub(crate) fn with(self, (body, chain): (Bytes, Option<Chain>)) -> Self {
-        Self { body, chain, ..self }
+    /// Gives it its whole body.
+    pub(crate) fn join(&mut self, (body, chain): (Bytes, Option<Chain>)) {
+        (self.body, self.chain) = (body, chain);
     }
 
     /// Bytes of history that no body shows, since the provider has them.
@@ -136,7 +136,10 @@ impl Opening {
     }
 
     /// Reserves what the request may cost, and decides what is sent.
-    pub(crate) async fn begin(mut self, request: &Request<'_>) -> Result<Box<Flow>, Answer> {
+    pub(crate) async fn begin(
+        mut self: Box<Self>,
+        request: &Request<'_>,
+    ) -> Result<Box<Flow>, Answer> {
         let gate = Arc::clone(&self.asked.gate);
         let opened = self.opened(request);
         let run = opened.here().map_or(Digest::EMPTY, |here| here.run);
@@ -185,7 +188,7 @@ impl Opening {
             facts.reserve_input_cost = NanoUsd::ZERO;
         }
         let mut out = Out::quiet();
-        let exchange = opened.begin(&facts, &mut out);
+        let exchange = Box::new(opened.begin(&facts, &mut out));
         self.count_repinned(&run, exchange.run().used().turns);
         self.unheld = unheld;
         // Read, and not to be held for as long as a stream.

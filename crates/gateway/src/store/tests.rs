@@ -1,3 +1,5 @@
+use softland_session::core::Pinned;
+
 use super::*;
 
 fn digest(text: &str) -> Digest {
@@ -66,13 +68,13 @@ fn idle_gaps_do_not_count_against_time() {
     assert_eq!(run.active_at(3000 + IDLE_MS + 1), 2500);
 }
 
-fn pinned(decided: usize) -> Pinned {
+fn pinned(decided: usize) -> Box<Pinned> {
     use softland_session::core::{Because, Decided, Limit, Reason, policy::Policy};
     let because = Because { reason: Reason::Turns, used: Limit::Count(1), limit: Limit::Count(1) };
     let decided = (0..decided as u64)
         .map(|round| Decided { round, lands: false, because: because.clone() })
         .collect();
-    Pinned { decided, ..Pinned::new(Policy::named("coding").expect("one of ours")) }
+    Box::new(Pinned { decided, ..Pinned::new(Policy::named("coding").expect("one of ours")) })
 }
 
 #[tokio::test]
@@ -91,7 +93,8 @@ async fn what_was_kept_comes_back_as_it_was() {
         let mut by_tool = BTreeMap::new();
         by_tool.insert(format!("tool {n}"), n);
         let used = Used { calls: n, by_tool, ..Used::default() };
-        let pin = Pinned { looked: Some(n), carried: Some(used.clone()), ..pinned(2) };
+        let pin = Pinned { looked: Some(n), carried: Some(used.clone()), ..*pinned(2) };
+        let pin = Box::new(pin);
         let known = Counted { context: key, tokens: n, shown: [n, 2, 3] };
         let state = RunState {
             id: format!("run {n}"),
@@ -138,7 +141,7 @@ async fn a_record_that_looked_less_far_does_not_win() {
     let store = MemoryStore::default();
     let key = digest("run");
     for looked in [Some(4), Some(2), None] {
-        let pins = [(key, Pinned { looked, ..pinned(0) })].into();
+        let pins = [(key, Box::new(Pinned { looked, ..*pinned(0) }))].into();
         store.keep("s", Changes { pins, ..Changes::default() }).await.unwrap();
     }
     assert_eq!(store.recall("s").await.unwrap().pins[&key].looked, Some(4));

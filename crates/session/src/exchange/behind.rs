@@ -1,5 +1,7 @@
 //! What is added behind the history within one client request.
 
+use std::borrow::Cow;
+
 use softland_core::models::capability::Nudge;
 use softland_core::{Because, Rung, Tail};
 use softland_wire::request::Request;
@@ -42,7 +44,7 @@ impl Exchange {
                 self.pieces.push_str(&reply.words());
                 let blocks = reply.kept(false);
                 if !blocks.is_empty() {
-                    let closed = reply::closed(blocks.clone());
+                    let closed = reply::closed(Cow::Borrowed(&blocks));
                     let closed =
                         (!closed.is_empty()).then(|| self.relay.framing().assistant(&closed));
                     self.paused = Some((self.tail.len(), closed));

@@ -1,12 +1,11 @@
 //! What an exchange needs to know beside the request.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use softland_core::models::Model;
 use softland_core::models::capability::Capability;
 use softland_core::policy::Policy;
-use softland_core::{Digest, Facts, Pinned, Role, models};
+use softland_core::{Facts, Records, Role, models};
 use softland_wire::Api;
 use softland_wire::tags::Shape;
 
@@ -22,7 +21,7 @@ pub struct Context {
     /// The policy for a run that has no record yet.
     pub policy: Policy,
     /// What earlier exchanges returned to be kept.
-    pub records: BTreeMap<Digest, Pinned>,
+    pub records: Records,
     /// What the transcript does not show, now.
     pub facts: Facts,
     /// What the model's API accepts.
@@ -63,7 +62,7 @@ impl Context {
             api: Api::default(),
             role,
             policy,
-            records: BTreeMap::new(),
+            records: Records::new(),
             facts: Facts::default(),
             capability,
             output_maximum: known.and_then(|model| model.max_output).map(u64::from),

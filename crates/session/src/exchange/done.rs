@@ -1,10 +1,8 @@
 //! The end of an exchange: whose turn it is, what the answer is, and what is kept.
 
-use std::collections::BTreeMap;
-
 use softland_core::{
-    Admission, Because, Class, Digest, Ended, Facts, Limit, Next, Outcome, Pinned, Reason, Role,
-    Rung, Signal, SignalKind, Used,
+    Admission, Because, Class, Digest, Ended, Facts, Next, Outcome, Reason, Records, Remaining,
+    Role, Rung, Signal, SignalKind, Used,
 };
 use softland_wire::request::Request;
 use softland_wire::{Api, Tokens};
@@ -54,7 +52,7 @@ pub struct Done {
     /// none where nothing was added behind the history.
     pub messages: Vec<Vec<u8>>,
     /// Records to keep for later requests of the conversation.
-    pub records: BTreeMap<Digest, Pinned>,
+    pub records: Records,
     /// Tokens of all upstream responses.
     pub spent: Tokens,
     /// What the run has used, this turn included.
@@ -95,7 +93,7 @@ pub(super) fn finish(
         local,
         calls: Vec::new(),
         messages: std::mem::take(&mut exchange.tail),
-        records: BTreeMap::new(),
+        records: Records::new(),
         spent: exchange.spent,
         used: used(exchange),
         tool_refusals: exchange
@@ -120,7 +118,7 @@ pub(super) fn finish(
         exchange.relay.abandon(out);
         done.messages.clear();
     }
-    done.records = std::mem::take(&mut exchange.records).into_iter().collect();
+    done.records = std::mem::take(&mut exchange.records);
     keep_taken_out(exchange, &mut done);
     done
 }
@@ -148,7 +146,7 @@ fn used(exchange: &Exchange) -> Used {
 }
 
 /// What every limit leaves after this turn; its money is whoever's who knows the price.
-fn remaining(exchange: &Exchange) -> BTreeMap<String, Limit> {
+fn remaining(exchange: &Exchange) -> Remaining {
     let spent = exchange.spent.input_total().saturating_add(exchange.spent.output);
     let tokens = exchange.facts.tokens.saturating_add(spent);
     used(exchange).remaining(exchange.run.policy(), &Facts { tokens, ..exchange.facts })
@@ -171,7 +169,7 @@ fn take_turn(exchange: &Exchange, reply: &Reply, class: Option<Class>, done: &mu
     if done.ended.is_some() {
         done.answer = Some(match class {
             Some(Class::Answer) => answer_input(exchange, reply),
-            _ => exchange.pieces.clone() + &reply.words_of(&blocks),
+            _ => exchange.pieces.clone() + &*reply.words_of(&blocks),
         });
     }
     let unfit = reply.tagged.iter().flat_map(|tagged| &tagged.calls).map(|call| call.unfit.clone());
@@ -252,7 +250,7 @@ fn only_text(input: &str) -> Option<String> {
 
 fn answer_locally(exchange: &mut Exchange, reply: Option<&Reply>, done: &mut Done, out: &mut Out) {
     let said = reply.map(Reply::words).unwrap_or_default();
-    let said = exchange.pieces.clone() + &said;
+    let said = exchange.pieces.clone() + &*said;
     let because = because_of(exchange, done.ended.as_ref());
     // It was scanned when the exchange began.
     let text = match Request::of(exchange.api, &exchange.body) {

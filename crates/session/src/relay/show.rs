@@ -128,7 +128,7 @@ impl Slot {
         };
         let mut text = text.clone();
         more.push_to(&mut text);
-        !Text::of(&text).is_blank() || text.len() > MAX_BLANK
+        !Text::shows_nothing(&text) || text.len() > MAX_BLANK
     }
 
     /// Nothing of it is shown before the verdict.
@@ -374,7 +374,7 @@ impl Client {
                     more.push_to(text);
                 }
                 frames.push((part.key, raw.to_vec()));
-                let blank = Text::of(text).is_blank() && text.len() <= MAX_BLANK;
+                let blank = Text::shows_nothing(text) && text.len() <= MAX_BLANK;
                 if blank {
                     if part.stops {
                         if let Some((_, ping)) = ping {
@@ -416,7 +416,7 @@ impl Client {
     ) {
         let index = self.take_index(slot.gap);
         slot.state = State::Shown(index);
-        self.visible |= !Text::of(&text).is_blank();
+        self.visible |= !Text::shows_nothing(&text);
         self.open = Some((index, true));
         for (n, (key, frame)) in frames.iter().enumerate() {
             if let Some((_, ping)) = ping.as_ref().filter(|(at, _)| *at == n) {

@@ -37,7 +37,7 @@ impl Teller {
         }
         if !self.open {
             self.blank.push_str(text);
-            if Text::of(&self.blank).is_blank() {
+            if Text::shows_nothing(&self.blank) {
                 return;
             }
             self.open = true;

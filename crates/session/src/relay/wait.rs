@@ -96,7 +96,7 @@ pub(super) fn is_orphan(blocks: &[Block], shows: &[bool], at: usize) -> bool {
     let came = behind.skip_while(|(block, _)| block.is_thinking());
     let came = came.take_while(|(block, _)| !block.is_thinking());
     let mut real = came.filter(|(block, _)| match block.seen() {
-        Seen::Text(text) => !Text::of(text).is_blank(),
+        Seen::Text(text) => !Text::shows_nothing(text),
         _ => true,
     });
     let first = real.next();

@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Serialize, de::DeserializeOwned};
-use softland_core::{Admission, Digest, Pinned, Used};
+use softland_core::{Admission, Digest, Records, Used};
 use softland_session::{Done, KeptTail, Outline, Remembered, Seen};
 
 #[derive(Default)]
 pub(crate) struct Store {
-    records: BTreeMap<Digest, Pinned>,
+    records: Records,
     tails: BTreeMap<Digest, KeptTail>,
     results: BTreeMap<Digest, Seen>,
     refusals: BTreeMap<Digest, u64>,
@@ -19,7 +19,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    pub(crate) fn records(&self) -> BTreeMap<Digest, Pinned> {
+    pub(crate) fn records(&self) -> Records {
         self.records.clone()
     }
 

@@ -69,7 +69,7 @@ impl Kept {
     /// As the rest of the gateway reads it.
     pub(super) fn scope(&self) -> Scope {
         Scope {
-            pins: self.pins.iter().map(|(run, pin)| (*run, pin.pinned())).collect(),
+            pins: self.pins.iter().map(|(run, pin)| (*run, Box::new(pin.pinned()))).collect(),
             tails: self.tails.iter().cloned().collect(),
             results: self.results.iter().copied().collect(),
             runs: self.runs.iter().map(|(run, state)| (*run, state.state())).collect(),
@@ -88,7 +88,7 @@ impl Kept {
     ) -> Option<(Digest, Arc<Run>)> {
         for (run, pinned) in changes.pins {
             if self.pins.get(&run).is_none_or(|kept| kept.looked <= pinned.looked) {
-                self.pins.insert(run, Pin::of(pinned, policies));
+                self.pins.insert(run, Pin::of(*pinned, policies));
             }
         }
         for (place, tail) in changes.tails {

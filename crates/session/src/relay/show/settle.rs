@@ -32,7 +32,7 @@ impl Client {
             }
             if shows.get(n) != Some(&true) {
                 match block.seen() {
-                    Seen::Text(text) if Text::of(text).is_blank() => self.thinned = true,
+                    Seen::Text(text) if Text::shows_nothing(text) => self.thinned = true,
                     _ => self.changed = true,
                 }
                 continue;
@@ -103,7 +103,7 @@ impl Client {
 
 fn passes(block: &Block, show: Show, admission: Option<&Admission>) -> bool {
     match block.seen() {
-        Seen::Text(text) => show != Show::Nothing && !Text::of(text).is_blank(),
+        Seen::Text(text) => show != Show::Nothing && !Text::shows_nothing(text),
         _ if block.is_said() => show != Show::Nothing,
         Seen::Call(..) => match (show, admission) {
             (Show::All, Some(admission)) => {
