@@ -13,7 +13,9 @@ mod soak;
 mod stand;
 mod table;
 mod targets;
+mod trace;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use table::Amount;
@@ -24,6 +26,7 @@ usage: bench/run [table] [--quick] [--rounds N] [--only NAME,NAME] [--strict]
        bench/run streams [--count N] [--only NAME]
        bench/run soak [--requests N] [--only NAME]
        bench/run costs [--requests N] [--only NAME,NAME]
+       bench/run trace FOLDER [--only NAME,NAME]
 names: direct, nginx, softland, softland-off, noveum, noveum-translating, litellm, portkey";
 
 /// Requests whose costs are counted, unless fewer are asked for: under Valgrind they take long.
@@ -34,6 +37,7 @@ struct Args {
     amount: Amount,
     only: Vec<String>,
     strict: bool,
+    folder: String,
     count: usize,
     requests: u64,
 }
@@ -75,6 +79,7 @@ async fn run(args: &Args) -> Result<(String, bool), String> {
             }
             Ok((text.join("\n\n"), true))
         }
+        "trace" => trace::trace(&targets, Path::new(&args.folder)).await.map(|text| (text, true)),
         "costs" => costs::costs(&targets, args.requests.min(COSTED)).await.map(|text| (text, true)),
         "soak" => {
             let (mut text, mut all) = (Vec::new(), true);
@@ -121,6 +126,7 @@ impl Args {
             amount: Amount::FULL,
             only: Vec::new(),
             strict: false,
+            folder: String::new(),
             count: 1000,
             requests: 100_000,
         };
@@ -128,6 +134,7 @@ impl Args {
             let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
             match word.as_str() {
                 "table" | "streams" | "soak" | "costs" | "mock" => args.command = word,
+                "trace" => (args.command, args.folder) = (word.clone(), value()?),
                 "--quick" => args.amount = Amount::QUICK,
                 "--strict" => args.strict = true,
                 "--rounds" => args.amount.rounds = number(&value()?)?,
