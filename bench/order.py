@@ -33,6 +33,11 @@ HEAD = """\
    over the program cost several times their size in memory. A pattern matches a function's section
    by its mangled name, `?` and `*` where a number, a hash or less used functions may stand. */
 """
+WHY = [
+    "Generic functions of which few instances are executed: those, by their hashes.",
+    "Where most is executed.",
+    "The families of the first, should another compiler hash otherwise.",
+]
 
 
 def main(arguments):
@@ -86,16 +91,22 @@ def write(binary, addresses, script):
     root, rare = Node(), rarely(binary + ".map")
     for start, size, name in functions:
         where = "unlikely." if name in rare else ""
-        root.add([where, *tokens(name)], size, size if start in ran else 0)
-    patterns = sorted(set(root.patterns()))
-    lines = [f".text.{pattern}\n" for pattern in patterns]
+        root.add([where, *tokens(name)], size, name if start in ran else None)
+    own, most, some = set(), set(), set()
+    for pattern, node in root.patterns():
+        dense = node.ran >= SHARE * node.bytes
+        (most if dense else some).add(pattern)
+        if not dense:
+            own.update(filter(None, (hashed(pattern, name) for name in node.names)))
     with open(script, "w", encoding="utf-8") as file:
-        file.write(HEAD)
-        file.write("SECTIONS { .text : { *(\n")
-        file.writelines(lines)
-        file.write(f") {END} = .; }} }} INSERT BEFORE .fini;\n")
+        file.write(HEAD + "SECTIONS { .text : {\n")
+        for why, patterns in zip(WHY, [own, most, some]):
+            lines = "".join(f".text.{pattern}\n" for pattern in sorted(patterns))
+            file.write(f"/* {why} */\n*(\n{lines})\n")
+        file.write(f"{END} = .; }} }} INSERT BEFORE .fini;\n")
+    print(f"patterns: {len(own)} with a hash, {len(most)}, {len(some)}")
     many = sum(size for start, size, _ in functions if start in ran)
-    print(f"{len(ran)} functions of {many} bytes were executed; {len(patterns)} patterns")
+    print(f"executed: {len(ran)} functions of {many} bytes")
 
 
 def symbols(binary):
@@ -117,32 +128,41 @@ def rarely(file):
 
 
 class Node:
-    """The functions below a prefix of their names: their bytes, and those of executed ones."""
+    """The functions below a prefix of their names: their bytes, and what of them was executed."""
 
     def __init__(self):
-        self.below, self.bytes, self.ran = {}, 0, 0
+        self.below, self.bytes, self.ran, self.names = {}, 0, 0, []
 
-    def add(self, parts, size, ran):
+    def add(self, parts, size, name):
+        """`name` where it was executed."""
         node = self
-        node.count(size, ran)
+        node.count(size, name)
         for part in parts:
             node = node.below.setdefault(part, Node())
-            node.count(size, ran)
+            node.count(size, name)
 
-    def count(self, size, ran):
+    def count(self, size, name):
         self.bytes += size
-        self.ran += ran
+        if name:
+            self.ran += size
+            self.names.append(name)
 
     def patterns(self, prefix="", depth=0):
         if not self.ran:
             return
         if not self.below:
-            yield prefix
+            yield prefix, self
         elif depth > 2 and self.ran >= SHARE * self.bytes:
-            yield prefix + "*"
+            yield prefix + "*", self
         else:
             for part, node in self.below.items():
                 yield from node.patterns(prefix + part, depth + 1)
+
+
+def hashed(pattern, name):
+    """The one function of those that a pattern matches, by the beginning of its hash."""
+    found = re.search(r"17h[0-9a-f]{16}E", name)
+    return found and re.match(r"(unlikely\.)?_ZN.{,12}", pattern)[0] + f"*{found[0][:10]}*"
 
 
 def tokens(name):

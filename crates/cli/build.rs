@@ -12,8 +12,9 @@ const PROBE: &str = "fn main() {
     assert!(std::panic::catch_unwind(|| -> () { panic!() }).is_err());
 }
 ";
-/// The symbol that `serving.ld` makes.
-const SYMBOL: &[u8] = b"softland_serving_end\0";
+/// The symbol that `serving.ld` makes, and the comment of LLVM's linker, Rust's own on x86-64 Linux:
+/// GNU ld understands the script, too, but takes many minutes for it.
+const LINKED: [&[u8]; 2] = [b"softland_serving_end\0", b"Linker: LLD"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -39,8 +40,8 @@ fn order() -> Option<String> {
     works(&argument)?.then_some(argument)
 }
 
-/// Whether a program that is linked with that argument, and as this one otherwise, has the section;
-/// where it can run, whether it does.
+/// Whether a program that is linked with that argument, and as this one otherwise, is in order and,
+/// where it can, runs.
 fn works(argument: &str) -> Option<bool> {
     let folder = env::var("OUT_DIR").ok()?;
     let (source, program) = (Path::new(&folder).join("probe.rs"), Path::new(&folder).join("probe"));
@@ -53,12 +54,14 @@ fn works(argument: &str) -> Option<bool> {
     if let Ok(linker) = env::var("RUSTC_LINKER") {
         rustc.arg(format!("-Clinker={linker}"));
     }
-    rustc.arg(format!("-Clink-arg={argument}")).arg("-o").arg(&program).arg(&source);
+    rustc.arg(format!("-Clink-arg={argument}")).arg("-Cstrip=none");
+    rustc.arg("-o").arg(&program).arg(&source);
     if !rustc.output().ok()?.status.success() {
         return Some(false);
     }
     let linked = fs::read(&program).ok()?;
-    let ordered = linked.windows(SYMBOL.len()).any(|bytes| bytes == SYMBOL);
+    let has = |word: &[u8]| linked.windows(word.len()).any(|bytes| bytes == word);
+    let ordered = LINKED.into_iter().all(has);
     let native = env::var("HOST").is_ok_and(|host| host == target);
     Some(ordered && (!native || Command::new(&program).output().ok()?.status.success()))
 }
