@@ -26,7 +26,6 @@ usage: bench/run [table] [--quick] [--rounds N] [--only NAME,NAME] [--strict]
        bench/run streams [--count N] [--only NAME]
        bench/run soak [--requests N] [--only NAME]
        bench/run costs [--requests N] [--only NAME,NAME]
-       bench/run trace FOLDER [--only NAME,NAME]
 names: direct, nginx, softland, softland-off, noveum, noveum-translating, litellm, portkey";
 
 /// Requests whose costs are counted, unless fewer are asked for: under Valgrind they take long.
