@@ -18,7 +18,7 @@ use crate::gate::Gate;
 use crate::identify::Name;
 use crate::pages;
 use crate::runs::{Face, OpenRun};
-use crate::store::{Changes, Counted, RunState};
+use crate::store::{Changes, Counted, RunState, StoreError};
 
 /// With a name of the user's, which may stand for many programs, an answer in vain is short.
 const VAIN_OUTPUT: u64 = 20;
@@ -342,29 +342,32 @@ struct Keeping {
     scope: String,
     changes: Changes,
     /// What a sub-agent used is its parent's, too.
-    parent: Option<(String, Changes)>,
+    parent: Option<(String, Box<Changes>)>,
     shown: Option<Shown>,
 }
 
 impl Keeping {
-    async fn keep(self) {
-        let Self { gate, scope, changes, parent, shown } = self;
-        if let Some(shown) = shown
-            && let Err(error) = gate.store.show(shown).await
-        {
-            lost(&gate, &error);
+    async fn keep(mut self: Box<Self>) {
+        if let Some(shown) = self.shown.take() {
+            self.lose(self.gate.store.show(shown).await);
         }
-        for (scope, changes) in [Some((scope, changes)), parent].into_iter().flatten() {
-            if let Err(error) = gate.store.keep(&scope, changes).await {
-                lost(&gate, &error);
-            }
+        let changes = std::mem::take(&mut self.changes);
+        self.lose(self.gate.store.keep(&self.scope, changes).await);
+        if let Some((scope, changes)) = self.parent.take() {
+            self.lose(self.gate.store.keep(&scope, *changes).await);
+        }
+    }
+
+    fn lose(&self, kept: Result<(), StoreError>) {
+        if let Err(error) = kept {
+            lost(&self.gate, &error);
         }
     }
 }
 
 impl Flow {
     /// The client's request is over: books, tells and keeps.
-    pub(super) async fn close(&mut self, done: Option<Done>) {
+    pub(super) async fn close(&mut self, done: Option<Box<Done>>) {
         let policy = self.exchange.run().policy();
         let money = policy.cost_limit_usd.or(policy.session_cost_limit_usd).is_some();
         if money && done.as_ref().is_some_and(|done| done.ended.is_some()) {
@@ -378,7 +381,7 @@ impl Flow {
     }
 
     /// The same where nothing can be waited for.
-    pub(super) fn close_now(&mut self, done: Option<Done>) {
+    pub(super) fn close_now(&mut self, done: Option<Box<Done>>) {
         let Some(keeping) = self.book(done) else { return };
         let mut keeping = Box::pin(keeping.keep());
         // A store in memory is never waited for.
@@ -389,7 +392,7 @@ impl Flow {
         }
     }
 
-    fn book(&mut self, mut done: Option<Done>) -> Option<Keeping> {
+    fn book(&mut self, mut done: Option<Box<Done>>) -> Option<Box<Keeping>> {
         if self.closed {
             return None;
         }
@@ -407,11 +410,11 @@ impl Flow {
         if self.opening.metered {
             return None;
         }
-        self.told_of_run(done.as_ref());
+        self.told_of_run(done.as_deref());
         let shown = done.as_mut().and_then(|done| done.shown.take());
         self.tape_ends(done.is_some());
         let (scope, changes) = (self.opening.place.scope.clone(), self.changes(done));
-        Some(Keeping { gate, scope, changes, parent: self.parent_changes(), shown })
+        Some(Box::new(Keeping { gate, scope, changes, parent: self.parent_changes(), shown }))
     }
 
     /// What the limits leave, this request's own money, tokens and time included.
@@ -451,7 +454,7 @@ impl Flow {
         }
     }
 
-    fn changes(&self, done: Option<Done>) -> Changes {
+    fn changes(&self, done: Option<Box<Done>>) -> Changes {
         let Some(mut done) = done else { return self.untaken() };
         let broke_off = |ended: &Ended| !ended.outcome.is_done();
         if done.ended.as_ref().is_some_and(broke_off) {
@@ -520,12 +523,12 @@ impl Flow {
     }
 
     /// What a sub-agent uses is its parent's, too.
-    fn parent_changes(&self) -> Option<(String, Changes)> {
+    fn parent_changes(&self) -> Option<(String, Box<Changes>)> {
         let (scope, kept) = self.opening.place.parent.as_ref()?;
         let total = self.account.used();
         let tokens = total.input_total().saturating_add(total.output);
         let changes = Changes { child_tokens: Some((kept.newest?, tokens)), ..Changes::default() };
-        Some((scope.clone(), changes))
+        Some((scope.clone(), Box::new(changes)))
     }
 }
 

@@ -125,7 +125,7 @@ impl Flow {
         self.watch();
         loop {
             match self.exchange.step() {
-                Step::Done(done) => return self.answer(*done).await,
+                Step::Done(done) => return self.answer(done).await,
                 Step::Send(body) => match self.send(body).await {
                     Sent::Streams(response) => return self.stream(response),
                     Sent::Passes(response) => {
@@ -141,14 +141,14 @@ impl Flow {
     }
 
     /// A response that is there whole.
-    async fn answer(mut self: Box<Self>, done: Done) -> http::Response<Body> {
+    async fn answer(mut self: Box<Self>, done: Box<Done>) -> http::Response<Body> {
         self.tell();
         let head = head::of(&self, &self.headers);
         self.end_stream_broken();
         let bytes = Bytes::from(std::mem::take(&mut self.out.bytes));
         let bytes = self.verbatim.take().unwrap_or(bytes);
         if bytes.is_empty() {
-            return self.nothing(done).await;
+            return Box::pin(self.nothing(done)).await;
         }
         self.close(Some(done)).await;
         let mut response = http::Response::new(Body::full(bytes));
@@ -157,7 +157,7 @@ impl Flow {
     }
 
     /// A request behind the client's own has failed, and nothing can be said in its place.
-    async fn nothing(mut self: Box<Self>, done: Done) -> http::Response<Body> {
+    async fn nothing(mut self: Box<Self>, done: Box<Done>) -> http::Response<Body> {
         let why = self.broken.take();
         let why = why.unwrap_or_else(|| format!("upstream {} failed", self.upstream()));
         let protocol = self.opening.target.protocol;
@@ -205,11 +205,11 @@ impl Flow {
                     Step::Done(done) => {
                         self.tell();
                         if self.observes() {
-                            return Box::pin(self.end_observed(*done, client)).await;
+                            return Box::pin(self.end_observed(done, client)).await;
                         }
                         self.end_stream_broken();
                         // Kept first: who has read the end may ask again at once.
-                        Box::pin(self.close(Some(*done))).await;
+                        Box::pin(self.close(Some(done))).await;
                         let flushed = self.flush(&client).await;
                         return if flushed.is_ok() {
                             client.finish()
@@ -226,7 +226,7 @@ impl Flow {
     }
 
     /// It breaks off where the upstream did.
-    async fn end_observed(mut self: Box<Self>, done: Done, client: Sender) {
+    async fn end_observed(mut self: Box<Self>, done: Box<Done>, client: Sender) {
         self.close(Some(done)).await;
         if self.cut { client.abort() } else { client.finish() }
     }
@@ -511,14 +511,14 @@ impl Flow {
         self.close(done).await;
     }
 
-    fn give_up(&mut self) -> Option<Done> {
+    fn give_up(&mut self) -> Option<Box<Done>> {
         self.unsay();
         self.tell();
         self.bill_unfinished(self.exchange.so_far(), 0, LEFT);
         self.exchange.fail(Failure::Cancelled, &mut self.out);
         self.tell();
         match self.exchange.step() {
-            Step::Done(done) => Some(*done),
+            Step::Done(done) => Some(done),
             Step::Send(_) => None,
         }
     }

@@ -101,7 +101,7 @@ async fn provide(
         return governed(gate, target, api, parts, body).await;
     }
     let unmetered = pass::unmetered(target, &parts)?;
-    let response = pass::stream(gate, target, parts, body).await;
+    let response = Box::pin(pass::stream(gate, target, parts, body)).await;
     Ok(if unmetered { pass::as_unmetered(response) } else { response })
 }
 
@@ -143,7 +143,7 @@ async fn governed(
             gate.metrics.event("opaque_body");
             let spends = target.route != Route::CountTokens;
             let unmetered = spends && pass::unmetered(target, &parts)?;
-            let response = pass::whole(gate, target, parts, bytes).await;
+            let response = Box::pin(pass::whole(gate, target, parts, bytes)).await;
             Ok(if unmetered { pass::as_unmetered(response) } else { response })
         }
     }
