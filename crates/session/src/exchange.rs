@@ -153,7 +153,9 @@ pub struct Exchange {
     /// The newest response.
     newest: Option<Reply>,
     spent: Tokens,
-    /// Of each upstream response.
+    /// Of the newest response that said what its request held.
+    last: Tokens,
+    /// Of each upstream response, and of those that broke off what they had said.
     billed: Vec<Tokens>,
     shown_output: u64,
     /// Requests sent upstream.
@@ -250,6 +252,7 @@ impl Exchange {
             pieces: String::new(),
             newest: None,
             spent: Tokens::default(),
+            last: Tokens::default(),
             billed: Vec::new(),
             shown_output: 0,
             requests: 0,
@@ -359,14 +362,33 @@ impl Exchange {
     /// When it was cut, ended in an error, or cannot be read; call [`fail`](Self::fail) then, or
     /// [`again`](Self::again) where nothing was shown.
     pub fn finish(&mut self, out: &mut Out) -> Result<(), Unfinished> {
+        let so_far = self.relay.so_far();
         let response = self.relay.finish(out).map_err(|b| Unfinished::Unreadable(Unreadable(b)))?;
-        match response.end {
-            End::Stop => self.take(response, out),
-            End::Cut if response.foreign => return Err(Unfinished::Foreign),
-            End::Cut => return Err(Unfinished::Cut),
-            End::Error { kind, message } => return Err(Unfinished::Error { kind, message }),
+        let unfinished = match response.end {
+            End::Stop => {
+                self.take(response, out);
+                return Ok(());
+            }
+            End::Cut if response.foreign => Unfinished::Foreign,
+            End::Cut => Unfinished::Cut,
+            End::Error { kind, message } => Unfinished::Error { kind, message },
+        };
+        self.broke_off(so_far);
+        Err(unfinished)
+    }
+
+    /// A response has ended before its end, and had said this of itself.
+    fn broke_off(&mut self, so_far: Tokens) {
+        if so_far == Tokens::default() {
+            return;
         }
-        Ok(())
+        if so_far.input_total() > 0 {
+            self.last = so_far;
+        }
+        self.billed.push(so_far);
+        if self.relay.is_live() {
+            self.shown_output = self.shown_output.saturating_add(so_far.output);
+        }
     }
 
     /// Takes a whole upstream response that was not streamed.
@@ -384,6 +406,7 @@ impl Exchange {
         if self.done.is_some() {
             return;
         }
+        self.broke_off(self.relay.so_far());
         let next = if self.relay.is_stuck() {
             Next::End { ended: Ended::plain(Outcome::Failed, Reason::Provider), local: false }
         } else {
@@ -399,6 +422,7 @@ impl Exchange {
         if self.done.is_some() {
             return;
         }
+        self.broke_off(self.relay.so_far());
         let next = if self.relay.is_stuck() {
             Next::End { ended: Ended::by(Outcome::Failed, &because, None), local: false }
         } else {
@@ -409,6 +433,7 @@ impl Exchange {
 
     /// Makes ready to send the same request once more.
     pub fn again(&mut self, out: &mut Out) {
+        self.broke_off(self.relay.so_far());
         let mode = self.mode();
         self.relay.begin(mode, out);
     }
@@ -417,6 +442,7 @@ impl Exchange {
         let reply = response.reply;
         self.spent = self.spent.plus(reply.billed);
         self.billed.push(reply.billed);
+        self.last = reply.tokens;
         let finished = reply.finished();
         let class = classify(&finished, self.answer_tool.as_deref());
         self.vain = class == Class::Empty || looks_trivial(&finished);
@@ -458,7 +484,7 @@ impl Exchange {
         let all = self.role == Role::Engine && show == Show::All;
         let admissions = if all { Vec::new() } else { admissions };
         self.relay.settle(&reply, show, &admissions, out);
-        if show != Show::Nothing {
+        if show != Show::Nothing || self.relay.shows() {
             self.shown_output = self.shown_output.saturating_add(reply.tokens.output);
         }
         self.newest = Some(reply);

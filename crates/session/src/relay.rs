@@ -483,16 +483,22 @@ impl Relay {
         self.client.close(reply, output, billed, &closing, out);
     }
 
-    /// Ends the client's message with an answer of softland's.
+    /// Ends the client's message with an answer of softland's. `used`: what the newest request
+    /// held, and the output that the client has; `billed` as for [`close`](Self::close).
     pub(crate) fn close_local(
         &mut self,
-        id: &str,
-        model: &str,
+        head: (&str, &str),
         text: &str,
         used: Tokens,
+        billed: &[Tokens],
         out: &mut Out,
     ) {
-        self.client.local(id, model, text, used, out);
+        self.client.local(head, text, used, billed, out);
+    }
+
+    /// Whether the client has something of the newest response.
+    pub(crate) fn shows(&self) -> bool {
+        self.slots.iter().any(Slot::is_shown)
     }
 
     /// The upstream failed and nothing stands in its place: what came is passed on as it came, but

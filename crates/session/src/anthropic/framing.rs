@@ -316,12 +316,17 @@ fn usage_of(reply: &Reply) -> Usage {
     }
 }
 
-/// Context size as the last request had it, and what the client got; behind several requests, each
-/// of them among the iterations.
+/// Context size as the last request had it, and what the client got; each request among the
+/// iterations, where there were several or the client did not get all of the one.
 fn usage_shown(message: &Message, ending: &Ending<'_>) -> Usage {
     let mut usage = message.usage.clone();
     usage.tokens.output = ending.output;
-    if ending.billed.len() > 1 {
+    let hidden = match ending.billed {
+        [] => false,
+        [one] => usage.iterations.is_empty() && one.output != ending.output,
+        _ => true,
+    };
+    if hidden {
         let iteration = |tokens: &Tokens| Iteration {
             kind: "message".to_owned(),
             model: None,

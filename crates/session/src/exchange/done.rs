@@ -268,7 +268,9 @@ fn answer_locally(exchange: &mut Exchange, reply: Option<&Reply>, done: &mut Don
         Api::Responses => "resp_softland_",
     };
     let (id, model) = (format!("{prefix}{key}"), model.unwrap_or_default());
-    exchange.relay.close_local(&id, &model, &text, exchange.spent, out);
+    // None of it is the model's output but what was shown before.
+    let used = Tokens { output: exchange.shown_output, ..exchange.last };
+    exchange.relay.close_local((&id, &model), &text, used, &exchange.billed, out);
     done.messages.push(exchange.relay.framing().said(Who::Assistant, &text));
     done.answer = Some(text);
 }

@@ -539,7 +539,14 @@ impl Client {
     }
 
     /// An answer of softland's, at the end of whatever was shown.
-    pub(super) fn local(&mut self, id: &str, model: &str, text: &str, used: Tokens, out: &mut Out) {
+    pub(super) fn local(
+        &mut self,
+        (id, model): (&str, &str),
+        text: &str,
+        used: Tokens,
+        billed: &[Tokens],
+        out: &mut Out,
+    ) {
         if self.head.0.is_empty() {
             self.head = (id.to_owned(), model.to_owned());
         }
@@ -554,6 +561,6 @@ impl Client {
         self.emit(&block, out);
         self.tell_text(text, out);
         self.tell_end(out);
-        self.close(&reply, used.output, &[], &[], out);
+        self.close(&reply, used.output, billed, &[], out);
     }
 }
