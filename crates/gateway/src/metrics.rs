@@ -37,6 +37,7 @@ pub(crate) struct Metrics {
     added: Histogram,
     streams: Gauge,
     tool_calls: Counter,
+    phases: Family<PhaseLabels, Counter>,
     interventions: Family<InterventionLabels, Counter>,
     observed: Family<InterventionLabels, Counter>,
     signals: Family<SignalLabels, Counter>,
@@ -126,6 +127,11 @@ struct RouteLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PhaseLabels {
+    phase: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct InterventionLabels {
     intervention: &'static str,
 }
@@ -157,6 +163,7 @@ impl Metrics {
             added: Histogram::new(ADDED),
             streams: Gauge::default(),
             tool_calls: Counter::default(),
+            phases: Family::default(),
             interventions: Family::default(),
             observed: Family::default(),
             signals: Family::default(),
@@ -186,6 +193,7 @@ impl Metrics {
         );
         registry.register("active_streams", "Streams under way", self.streams.clone());
         registry.register("tool_calls", "Tool calls seen", self.tool_calls.clone());
+        registry.register("phases", "Governed requests by their phase", self.phases.clone());
         registry.register("interventions", "What softland did", self.interventions.clone());
         registry.register(
             "observed_interventions",
@@ -250,6 +258,11 @@ impl Metrics {
     /// Tool calls of a response that clients get.
     pub(crate) fn tool_calls(&self, calls: u64) {
         self.tool_calls.inc_by(calls);
+    }
+
+    /// A governed request was answered in this phase of its run.
+    pub(crate) fn phase(&self, phase: &'static str) {
+        self.phases.get_or_create(&PhaseLabels { phase }).inc();
     }
 
     /// softland did something.
@@ -352,6 +365,7 @@ mod tests {
         metrics.added_latency(Duration::from_micros(80));
         metrics.stream_begins();
         metrics.tool_calls(3);
+        metrics.phase("landing");
         metrics.intervention("ask");
         metrics.would("nudge", None);
         metrics.signal("empty");
@@ -363,6 +377,7 @@ mod tests {
         for line in [
             r#"softland_requests_total{route="messages",upstream="anthropic",status="200"} 1"#,
             "softland_tool_calls_total 3",
+            r#"softland_phases_total{phase="landing"} 1"#,
             r#"softland_interventions_total{intervention="ask"} 1"#,
             r#"softland_observed_interventions_total{intervention="nudge"} 1"#,
             r#"softland_signals_total{signal="empty"} 1"#,

@@ -48,6 +48,11 @@ async fn the_head_says_what_was_done() {
         }
         assert_eq!(phases, ["silent", "silent", "countdown", "countdown", "landing"], "{api:?}");
         assert_eq!(runs.len(), 1, "found by its content: {api:?}, {runs:?}");
+        let metrics = gateway.metrics().await;
+        for (phase, times) in [("silent", 2), ("countdown", 2), ("landing", 1)] {
+            let line = format!("softland_phases_total{{phase=\"{phase}\"}} {times}\n");
+            assert!(metrics.contains(&line), "{line} is not in {metrics}");
+        }
     }
 }
 

@@ -143,13 +143,13 @@ impl Flow {
     /// A response that is there whole.
     async fn answer(mut self: Box<Self>, done: Box<Done>) -> http::Response<Body> {
         self.tell();
-        let head = head::of(&self, &self.headers);
         self.end_stream_broken();
         let bytes = Bytes::from(std::mem::take(&mut self.out.bytes));
         let bytes = self.verbatim.take().unwrap_or(bytes);
         if bytes.is_empty() {
             return Box::pin(self.nothing(done)).await;
         }
+        let head = head::of(&self, &self.headers);
         self.close(Some(done)).await;
         let mut response = http::Response::new(Body::full(bytes));
         *response.headers_mut() = head;

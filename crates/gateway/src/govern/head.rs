@@ -41,7 +41,7 @@ pub(super) fn hurry(asked: &Asked, headers: &mut HeaderMap) {
     }
 }
 
-/// Adds what softland has to say (contract §8).
+/// Adds what softland has to say (contract §8), and counts it: once for each response.
 pub(super) fn add(flow: &Flow, headers: &mut HeaderMap) {
     // What is only metered belongs to no run.
     if !flow.opening.metered
@@ -60,6 +60,7 @@ pub(super) fn add(flow: &Flow, headers: &mut HeaderMap) {
         Phase::Landing { .. } | Phase::Late { .. } | Phase::Stopping { .. } => "landing",
     };
     headers.insert(PHASE, HeaderValue::from_static(phase));
+    flow.opening.asked.gate.metrics.phase(phase);
     if let Some(limit) = run.policy().tool_calls_limit {
         let calls = format!("{}/{limit}", run.used().calls);
         if let Ok(calls) = HeaderValue::from_str(&calls) {
