@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use softland_core::{Admission, Call, Role, Run};
 use softland_wire::Tokens;
-use softland_wire::json::Str;
+use softland_wire::json::{self, ErrorKind, Str};
 use softland_wire::sse::{Decoder, Frame, write_event};
 
 use crate::framing::{Begins, Broken, End, Framing, MAX_RESPONSE, Part, Parts, Read};
@@ -192,10 +192,7 @@ impl Relay {
             true => None,
             false => self.client.framing.read(frame.event, &frame.data, true)?,
         };
-        let Some(mut read) = read else {
-            self.foreign(frame, out);
-            return Ok(());
-        };
+        let Some(mut read) = read else { return self.foreign(frame, out) };
         self.known |= read.known;
         if self.mode == (Mode::Held { until_call: true }) && self.first_to_pass(&read) {
             self.mode = Mode::Live { calls: true };
@@ -216,8 +213,13 @@ impl Relay {
         self.shape_failure()
     }
 
-    /// A comment, or no JSON: the bytes are the client's.
-    fn foreign(&mut self, frame: &Frame<'_>, out: &mut Out) {
+    /// A comment, or nothing of the protocol's: the bytes are the client's, but for an event that
+    /// would be the protocol's if it were whole. Clients fail at it, so the stream has broken there.
+    fn foreign(&mut self, frame: &Frame<'_>, out: &mut Out) -> Result<(), Broken> {
+        let governs = self.role == Role::Gateway && !self.run.policy().observes();
+        if governs && !frame.cut && !self.over && is_garbled(frame) {
+            return Err(Broken::Other("the data of an event is no JSON".to_owned()));
+        }
         if frame.cut {
             // Half a frame is kept back until it is clear that nothing else follows.
             self.half = frame.raw.to_vec();
@@ -225,6 +227,7 @@ impl Relay {
             // What is held is not to be seen, and no event that could be shown later.
             self.aside(frame.raw, out);
         }
+        Ok(())
     }
 
     /// Bytes of no block, in their place: behind closing events that are kept back, they are too.
@@ -554,4 +557,17 @@ impl Relay {
     pub(crate) fn has_shown(&self) -> bool {
         self.client.has_shown()
     }
+}
+
+/// Whether an event that a client of the protocol reads has data that it cannot read. `[DONE]` ends
+/// streams of Chat Completions, and of others where somebody stands between who adds it.
+fn is_garbled(frame: &Frame<'_>) -> bool {
+    const READ: [&str; 3] = ["message", "content_block_", "response."];
+    let name = frame.event;
+    let is_read = name.is_empty() || name == "error" || READ.iter().any(|of| name.starts_with(of));
+    let data = frame.data.trim_ascii();
+    is_read
+        && !data.is_empty()
+        && data != "[DONE]"
+        && json::check(data).is_err_and(|error| error.kind != ErrorKind::TooDeep)
 }
