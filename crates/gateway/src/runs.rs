@@ -28,6 +28,8 @@ pub(crate) struct OpenRun {
     pub(crate) tokens: Tokens,
     /// `None` once a request's cost was not known.
     pub(crate) cost: Option<NanoUsd>,
+    /// Its newest request failed at the provider, and the client was told.
+    pub(crate) failed: bool,
     /// The newest turn that was told to have begun.
     begun: u64,
     /// What would have been made of it, where it is only observed.
@@ -116,6 +118,7 @@ impl Runs {
             open.last = open.last.max(request.last);
             open.turns = open.turns.max(request.turns);
             open.calls = open.calls.max(request.calls);
+            open.failed = request.failed;
             open.tokens = open.tokens.plus(request.tokens);
             open.cost = open.cost.zip(request.cost).map(|(sum, cost)| sum + cost);
         }
