@@ -18,9 +18,11 @@ use tokio::time::{Instant, Sleep};
 
 use crate::metrics::Ticket;
 
+mod budget;
 mod outgoing;
 mod read;
 
+pub(crate) use budget::{Budget, Share};
 pub(crate) use outgoing::{Outgoing, Progress};
 pub(crate) use read::{BodyError, ReadBody, read};
 

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::accounts::{Accounts, MemoryAccounts};
+use crate::body::Budget;
 use crate::govern;
 use crate::guard::Guard;
 use crate::learned::Learned;
@@ -44,6 +45,8 @@ pub(crate) struct Gate {
     pub(crate) ledger: Option<Ledger>,
     /// The label of requests that go nowhere.
     pub(crate) no_upstream: Arc<str>,
+    /// What the bodies of all requests may take.
+    pub(crate) bodies: Budget,
     /// Connections of clients now.
     pub(crate) connections: AtomicUsize,
     /// Streams under way, whose accounts are not closed yet.
@@ -84,6 +87,7 @@ impl Gate {
         pages: SocketAddr,
     ) -> Result<Self, StartError> {
         let upstreams = Upstreams::new(&settings.limits);
+        let bodies = Budget::of(settings.limits.bodies);
         let ledger = open_ledger(&settings, &clock).map_err(StartError::Ledger)?;
         let live = Live::new(settings).map_err(StartError::Upstream)?;
         let (pages_token, stamp) = names::secrets();
@@ -99,6 +103,7 @@ impl Gate {
             runs: Runs::default(),
             ledger,
             no_upstream: Arc::from(""),
+            bodies,
             connections: AtomicUsize::new(0),
             flows: TaskTracker::new(),
             cut: CancellationToken::new(),

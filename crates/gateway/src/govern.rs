@@ -25,7 +25,7 @@ use softland_session::wire::Api;
 use softland_session::wire::request::{Request, RequestError};
 use tokio::sync::Notify;
 
-use crate::body::Body;
+use crate::body::{Body, Share};
 use crate::errors::Refusal;
 use crate::gate::Gate;
 use crate::pass;
@@ -42,6 +42,9 @@ pub(crate) struct Asked {
     pub(crate) target: Target,
     pub(crate) parts: Parts,
     pub(crate) body: Bytes,
+    /// The memory that it takes, until nobody needs it any more.
+    #[expect(dead_code, reason = "it is held, and given back when it is dropped")]
+    pub(crate) share: Share,
     /// Told when a stream has been silent for long enough.
     pub(crate) loud: Notify,
     /// Told when somebody cancels its run.

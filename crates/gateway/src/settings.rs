@@ -157,6 +157,8 @@ pub struct LogSettings {
 pub struct Limits {
     /// Bytes of a governed request body, unpacked.
     pub body: usize,
+    /// Bytes of all such bodies together that are in memory at a time.
+    pub bodies: usize,
     /// Bytes of a recording that a browser hands over for the audit.
     pub recording: u64,
     /// Connections at a time.
@@ -185,6 +187,7 @@ impl Default for Limits {
         Self {
             // Anthropic takes 32 MB, and base64 in other encodings less.
             body: 64 << 20,
+            bodies: 1 << 30,
             recording: 256 << 20,
             connections: 10_000,
             head_time: Duration::from_secs(10),

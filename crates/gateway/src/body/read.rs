@@ -12,6 +12,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
+use super::Share;
 use crate::settings::Limits;
 
 /// Bytes unpacked before other tasks get their turn.
@@ -41,6 +42,8 @@ pub(crate) enum BodyError {
         /// The limit in bytes.
         limit: usize,
     },
+    /// With it, all bodies together have more than they may.
+    Full,
     /// Not there in time.
     Slow {
         /// The time.
@@ -60,6 +63,7 @@ impl BodyError {
     pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Full => StatusCode::SERVICE_UNAVAILABLE,
             Self::Slow { .. } => StatusCode::REQUEST_TIMEOUT,
             Self::Broken | Self::Packed { .. } => StatusCode::BAD_REQUEST,
         }
@@ -72,6 +76,7 @@ impl fmt::Display for BodyError {
             Self::TooLarge { limit } => {
                 write!(f, "the request body has more than the {limit} bytes that are allowed")
             }
+            Self::Full => f.write_str("softland holds as many large requests as it may: try again"),
             Self::Slow { after } => {
                 write!(f, "the request body was not there within {after:?}")
             }
@@ -85,7 +90,7 @@ impl fmt::Display for BodyError {
 
 impl std::error::Error for BodyError {}
 
-/// Reads a whole request body.
+/// Reads a whole request body, which takes its share of what all may have.
 ///
 /// # Errors
 /// When it is larger, later or other than allowed. Sizes are checked while it comes in.
@@ -93,17 +98,19 @@ pub(crate) async fn read(
     incoming: Incoming,
     headers: &HeaderMap,
     limits: &Limits,
+    share: &mut Share,
 ) -> Result<ReadBody, BodyError> {
     let after = limits.body_time;
-    let collected = tokio::time::timeout(after, collect(incoming, headers, limits.body));
+    let collected = tokio::time::timeout(after, collect(incoming, headers, limits.body, share));
     let bytes = collected.await.map_err(|_| BodyError::Slow { after })??;
-    unpack(bytes, headers, limits.body).await
+    unpack(bytes, headers, limits.body, share).await
 }
 
 async fn collect(
     mut incoming: Incoming,
     headers: &HeaderMap,
     limit: usize,
+    share: &mut Share,
 ) -> Result<Bytes, BodyError> {
     let too_large = BodyError::TooLarge { limit };
     let declared = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
@@ -114,6 +121,7 @@ async fn collect(
     if first.len() > limit {
         return Err(too_large);
     }
+    share.grow(first.len())?;
     if incoming.is_end_stream() {
         // A small one is a slice of the connection's buffer, which it would keep from being used.
         let small = first.len() <= SMALL;
@@ -126,6 +134,7 @@ async fn collect(
         if bytes.len() + next.len() > limit {
             return Err(too_large);
         }
+        share.grow(bytes.len() + next.len())?;
         bytes.extend_from_slice(&next);
     }
     Ok(bytes.freeze())
@@ -146,6 +155,7 @@ pub(super) async fn unpack(
     bytes: Bytes,
     headers: &HeaderMap,
     limit: usize,
+    share: &mut Share,
 ) -> Result<ReadBody, BodyError> {
     let mut encodings = headers.get_all(CONTENT_ENCODING).iter();
     let Some(encoding) = encodings.next() else { return Ok(ReadBody::Plain(bytes)) };
@@ -159,12 +169,12 @@ pub(super) async fn unpack(
             let mut decoder = GzipDecoder::new(&*bytes);
             // One body may be several members, as RFC 1952 §2.2 has it.
             decoder.multiple_members(true);
-            inflate(decoder, "gzip", limit).await?
+            inflate(decoder, "gzip", limit, (bytes.len(), share)).await?
         }
         "zstd" => {
             let mut decoder = ZstdDecoder::new(&*bytes);
             decoder.multiple_members(true);
-            inflate(decoder, "zstd", limit).await?
+            inflate(decoder, "zstd", limit, (bytes.len(), share)).await?
         }
         other => return Ok(ReadBody::Opaque { encoding: other.to_owned(), bytes }),
     };
@@ -175,6 +185,7 @@ async fn inflate(
     mut decoder: impl AsyncRead + Unpin,
     encoding: &'static str,
     limit: usize,
+    (packed, share): (usize, &mut Share),
 ) -> Result<Bytes, BodyError> {
     let mut bytes = BytesMut::new();
     let mut since = 0;
@@ -188,6 +199,7 @@ async fn inflate(
         if bytes.len() > limit {
             return Err(BodyError::TooLarge { limit });
         }
+        share.grow(packed + bytes.len())?;
         if since >= SLICE {
             since = 0;
             tokio::task::yield_now().await;

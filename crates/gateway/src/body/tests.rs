@@ -74,7 +74,7 @@ fn now<F: Future>(future: F) -> F::Output {
 
 fn unpacked(bytes: Vec<u8>, encoding: &'static str, limit: usize) -> Result<ReadBody, BodyError> {
     let headers = HeaderMap::from_iter([(CONTENT_ENCODING, encoding.parse().expect("a value"))]);
-    now(unpack(bytes.into(), &headers, limit))
+    now(unpack(bytes.into(), &headers, limit, &mut Budget::of(1 << 30).share()))
 }
 
 proptest! {

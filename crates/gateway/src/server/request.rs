@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use http::header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
+use http::header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use super::Door;
 use super::connection::Pulse;
-use crate::body::{self, Body, ReadBody};
+use crate::body::{self, Body, BodyError, ReadBody};
 use crate::errors::{self, Refusal};
 use crate::gate::Gate;
 use crate::govern::{self, Asked};
@@ -113,8 +113,12 @@ async fn governed(
     body: Incoming,
 ) -> Result<Response<Body>, Refusal> {
     let limits = &target.live.settings.limits;
-    let read = body::read(body, &parts.headers, limits).await;
-    match read.map_err(|e| Refusal::new(e.status(), target.protocol, e.to_string()))? {
+    let mut share = gate.bodies.share();
+    let read = match body::read(body, &parts.headers, limits, &mut share).await {
+        Ok(read) => read,
+        Err(error) => return Ok(unread(gate, target.protocol, &error)),
+    };
+    match read {
         ReadBody::Plain(bytes) => {
             // From here on the body is what these headers say.
             parts.headers.remove(CONTENT_ENCODING);
@@ -126,6 +130,7 @@ async fn governed(
                 target,
                 parts,
                 body: bytes,
+                share,
                 loud: Notify::new(),
                 stop: Notify::new(),
             };
@@ -147,6 +152,17 @@ async fn governed(
             Ok(if unmetered { pass::as_unmetered(response) } else { response })
         }
     }
+}
+
+/// A body that is not there. Where there was no room for it, there will soon be.
+fn unread(gate: &Gate, protocol: Protocol, error: &BodyError) -> Response<Body> {
+    let refusal = Refusal::new(error.status(), protocol, error.to_string());
+    let mut response = refusal.response();
+    if *error == BodyError::Full {
+        gate.metrics.event("bodies_full");
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    response
 }
 
 /// An answer of the gateway's own.

@@ -134,7 +134,8 @@ impl Stand {
         let target = Target { origin, protocol, route, path, live, id, began };
         let (gate, body) = (Arc::clone(&self.gate), Bytes::from(body.to_string()));
         let (loud, stop) = (Notify::new(), Notify::new());
-        let asked = Asked { gate, api: Api::Anthropic, target, parts, body, loud, stop };
+        let share = gate.bodies.share();
+        let asked = Asked { gate, api: Api::Anthropic, target, parts, body, share, loud, stop };
         read(govern::turn(asked).await).await
     }
 

@@ -1,0 +1,84 @@
+//! Memory that the request bodies of all connections share: each alone is bounded, many are not.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::BodyError;
+
+/// Bodies up to this size are not counted, others in steps of it.
+const STEP: usize = 64 << 10;
+
+/// What all bodies may take together.
+#[derive(Clone, Debug)]
+pub(crate) struct Budget {
+    /// A permit is a step.
+    free: Arc<Semaphore>,
+}
+
+impl Budget {
+    /// So many bytes.
+    pub(crate) fn of(bytes: usize) -> Self {
+        let steps = (bytes / STEP).min(Semaphore::MAX_PERMITS);
+        Self { free: Arc::new(Semaphore::new(steps)) }
+    }
+
+    /// The share of a body that is to come.
+    pub(crate) fn share(&self) -> Share {
+        Share { budget: self.clone(), held: None }
+    }
+}
+
+/// What one body takes of it, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Share {
+    budget: Budget,
+    held: Option<OwnedSemaphorePermit>,
+}
+
+impl Share {
+    /// The body has so many bytes now.
+    ///
+    /// # Errors
+    /// When there is no room for them.
+    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), BodyError> {
+        if bytes <= STEP {
+            return Ok(());
+        }
+        let held = self.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let more = bytes.div_ceil(STEP).saturating_sub(held);
+        if more == 0 {
+            return Ok(());
+        }
+        let more = u32::try_from(more).map_err(|_| BodyError::Full)?;
+        let free = Arc::clone(&self.budget.free);
+        let got = free.try_acquire_many_owned(more).map_err(|_| BodyError::Full)?;
+        match &mut self.held {
+            Some(held) => held.merge(got),
+            none => *none = Some(got),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_share_what_there_is_and_give_it_back() {
+        let budget = Budget::of(3 * STEP);
+        let (mut one, mut other) = (budget.share(), budget.share());
+        assert_eq!(one.grow(STEP), Ok(()));
+        assert_eq!(budget.free.available_permits(), 3, "a small one is not counted");
+        assert_eq!(one.grow(STEP + 1), Ok(()));
+        assert_eq!(one.grow(2 * STEP), Ok(()));
+        assert_eq!(budget.free.available_permits(), 1);
+        assert_eq!(other.grow(2 * STEP), Err(BodyError::Full));
+        assert_eq!(other.grow(STEP), Ok(()));
+        drop(one);
+        assert_eq!(other.grow(3 * STEP), Ok(()));
+        drop(other);
+        assert_eq!(budget.free.available_permits(), 3);
+    }
+}
