@@ -51,6 +51,11 @@ impl Accounts for MemoryAccounts {
         patience: Patience,
     ) -> Result<Lease, Refusal> {
         let claims = once_each(claims);
+        let lease = |accounts, amount| Lease::new(Arc::clone(&self.shared) as _, accounts, amount);
+        if self.shared.state().at_once(now(), &claims, ask.most) {
+            let accounts = claims.into_iter().map(|claim| claim.account).collect();
+            return Ok(lease(accounts, ask.most));
+        }
         let accounts: Vec<String> = claims.iter().map(|claim| claim.account.clone()).collect();
         let wake = Arc::new(Notify::new());
         let entered = self.shared.state().enter(now(), claims, ask, patience, Arc::clone(&wake));
@@ -58,7 +63,7 @@ impl Accounts for MemoryAccounts {
         loop {
             match place.look() {
                 Look::Granted(amount) => {
-                    return Ok(Lease::new(Arc::clone(&self.shared) as _, accounts, amount));
+                    return Ok(lease(accounts, amount));
                 }
                 Look::Refused(refusal) => return Err(refusal),
                 // Over or woken: either way it is looked at again.

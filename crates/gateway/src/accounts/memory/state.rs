@@ -107,6 +107,30 @@ impl State {
         Self { accounts, waiting, unnamed, most, line, next_ticket: 0, swept: None }
     }
 
+    /// Reserves all that is asked for where nobody waits for one of the accounts and each has room
+    /// for it, as the line would: whether that was so.
+    pub(super) fn at_once(&mut self, now: Instant, claims: &[Claim], most: NanoUsd) -> bool {
+        self.sweep(now);
+        let free = claims.iter().all(|claim| {
+            let name = key(&claim.account);
+            let has_room = |limit: NanoUsd| {
+                let Balance { spent, reserved } = self.balance_of(&name);
+                limit.less(spent).less(reserved) >= most
+            };
+            !self.waiting.contains_key(&name) && claim.limit.is_none_or(has_room)
+        });
+        if !free || self.is_full(claims) {
+            return false;
+        }
+        for claim in claims {
+            let account = self.account(now, &claim.account);
+            account.balance.reserved += most;
+            account.leases += 1;
+            account.touched = now;
+        }
+        true
+    }
+
     /// Takes a place at the end of the line; its number.
     pub(super) fn enter(
         &mut self,
@@ -117,9 +141,7 @@ impl State {
         wake: Arc<Notify>,
     ) -> Result<u64, Refusal> {
         self.sweep(now);
-        let known = |claim: &&Claim| self.accounts.contains_key(&key(&claim.account));
-        let new = claims.len() - claims.iter().filter(known).count();
-        if self.accounts.len() + new > self.most {
+        if self.is_full(&claims) {
             return Err(Refusal::Full { most: self.most });
         }
         let ticket = self.next_ticket;
@@ -229,7 +251,20 @@ impl State {
 
     /// What stands in an account.
     pub(super) fn balance(&self, account: &str) -> Balance {
-        self.accounts.get(&key(account)).map_or_else(Balance::default, |account| account.balance)
+        self.balance_of(&key(account))
+    }
+
+    fn balance_of(&self, name: &Digest) -> Balance {
+        self.accounts.get(name).map_or_else(Balance::default, |account| account.balance)
+    }
+
+    /// Whether there is no place for those accounts of these that are new.
+    fn is_full(&self, claims: &[Claim]) -> bool {
+        if self.accounts.len() + claims.len() <= self.most {
+            return false;
+        }
+        let new = |claim: &&Claim| !self.accounts.contains_key(&key(&claim.account));
+        self.accounts.len() + claims.iter().filter(new).count() > self.most
     }
 
     #[cfg(test)]

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 use std::time::Duration;
 
@@ -71,4 +73,101 @@ async fn accounts_of_conversations_without_a_name_make_room_for_newer_ones() {
         assert_eq!(state.balance(&format!("session:content:{newest}")).spent, NanoUsd(7));
     }
     assert_eq!(state.balance("session:content:1"), Balance::default());
+}
+
+/// What a request of the property below does: which accounts it claims, under which limits (zero:
+/// none), how much it asks for at most and at least, and whether a lease is settled before it.
+type Request = (u8, [u64; 3], u64, u64, bool);
+
+proptest! {
+    /// Being served at once is being served by an empty line: with it and without, everybody gets
+    /// the same, whoever waits is passed by nobody, and the accounts stand the same.
+    #[test]
+    fn being_served_at_once_is_no_way_past_the_line(
+        requests in prop::collection::vec(
+            (1_u8..8, [0_u64..200, 0_u64..200, 0_u64..200], 1_u64..120, 1_u64..120, any::<bool>()),
+            1..40,
+        ),
+    ) {
+        let (mut one, mut other) = (Played::default(), Played::default());
+        for (number, request) in requests.iter().enumerate() {
+            let now = one.began.max(other.began) + Duration::from_millis(900 * number as u64);
+            let (fast, slow) = (one.plays(now, request, true), other.plays(now, request, false));
+            prop_assert_eq!(fast, slow, "request {}", number);
+        }
+    }
+}
+
+/// A state, and the leases and places of those who came to it.
+struct Played {
+    state: State,
+    began: Instant,
+    leases: Vec<(Vec<String>, NanoUsd)>,
+    line: Vec<(Vec<String>, u64)>,
+}
+
+impl Default for Played {
+    fn default() -> Self {
+        let (leases, line) = (Vec::new(), Vec::new());
+        Self { state: State::new(MOST), began: now(), leases, line }
+    }
+}
+
+impl Played {
+    /// What the request got, what all who waited got, and how the accounts stand then.
+    fn plays(&mut self, now: Instant, request: &Request, at_once: bool) -> Vec<String> {
+        let (which, limits, most, least, settles) = *request;
+        if settles && !self.leases.is_empty() {
+            let (accounts, amount) = self.leases.remove(0);
+            self.state.settle(now, &accounts, amount, NanoUsd(amount.0 / 2));
+        }
+        let claimed = (0..3_usize).filter(|at| which >> at & 1 == 1);
+        let claims: Vec<Claim> = claimed
+            .map(|at| {
+                let limit = Some(NanoUsd(limits[at])).filter(|limit| limit.0 > 0);
+                Claim { account: format!("account {at}"), limit }
+            })
+            .collect();
+        let accounts: Vec<String> = claims.iter().map(|claim| claim.account.clone()).collect();
+        let ask = Ask::new(NanoUsd(most), NanoUsd(least), NanoUsd(least));
+        let patience =
+            Patience { for_most: Duration::from_secs(5), in_all: Duration::from_secs(30) };
+        if at_once && self.state.at_once(now, &claims, ask.most) {
+            self.leases.push((accounts, ask.most));
+            self.look_again(now);
+            return self.stands(format!("{:?}", Look::Granted(ask.most)));
+        }
+        let entered = self.state.enter(now, claims, ask, patience, Arc::new(Notify::new()));
+        let ticket = entered.expect("a place");
+        let got = self.looks(now, accounts, ticket);
+        self.look_again(now);
+        self.stands(got)
+    }
+
+    fn looks(&mut self, now: Instant, accounts: Vec<String>, ticket: u64) -> String {
+        let look = self.state.look(now, ticket);
+        let got = format!("{look:?}");
+        match look {
+            Look::Granted(amount) => self.leases.push((accounts, amount)),
+            Look::Refused(_) => {}
+            Look::Wait(_) => {
+                self.line.push((accounts, ticket));
+                return "waits".to_owned();
+            }
+        }
+        got
+    }
+
+    fn look_again(&mut self, now: Instant) {
+        for (accounts, ticket) in std::mem::take(&mut self.line) {
+            self.looks(now, accounts, ticket);
+        }
+    }
+
+    fn stands(&self, got: String) -> Vec<String> {
+        let accounts =
+            (0..3).map(|at| format!("{:?}", self.state.balance(&format!("account {at}"))));
+        let leases = self.leases.iter().map(|lease| format!("{lease:?}"));
+        [got, self.line.len().to_string()].into_iter().chain(accounts).chain(leases).collect()
+    }
 }

@@ -84,7 +84,7 @@ impl Flow {
         if streams {
             return Sent::Streams(response);
         }
-        let (status, headers) = (response.status, response.headers.clone());
+        let status = response.status;
         let whole = tokio::select! {
             biased;
             () = until(self.deadline) => None,
@@ -98,7 +98,7 @@ impl Flow {
             Some(Err(error)) => return self.unreachable(&error, Some(response.received())),
             Some(Ok(bytes)) => bytes,
         };
-        self.headers.clone_from(&headers);
+        self.headers = response.headers;
         self.verbatim = self.observes().then(|| bytes.clone());
         if let Err(error) = self.exchange.whole(&bytes, &mut self.out) {
             if self.is_hidden() {
@@ -110,7 +110,7 @@ impl Flow {
             self.book_unread();
             let mut answer = http::Response::new(Body::full(bytes));
             *answer.status_mut() = status;
-            *answer.headers_mut() = head::of(self, &headers);
+            *answer.headers_mut() = head::of(self, &self.headers);
             return Sent::Passes(Box::new(answer));
         }
         Sent::Taken
