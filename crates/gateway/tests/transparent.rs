@@ -456,3 +456,16 @@ async fn packed(mut encoder: impl AsyncRead + Unpin) -> Vec<u8> {
     encoder.read_to_end(&mut packed).await.expect("packed");
     packed
 }
+
+/// What nobody gave a type has none.
+#[tokio::test]
+async fn an_empty_answer_gains_no_type() {
+    for (line, body) in [("204 No Content", ""), ("200 OK", "what is no message")] {
+        let provider = Provider::says(response(line, &[], body)).await;
+        let gateway = Running::before(&provider).await;
+        let asked = r#"{"model":"claude-sonnet-4-5","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}"#;
+        let got = gateway.ask(gateway.request("POST /v1/messages", &[], asked)).await;
+        assert_eq!((got.line.split_once(' ').map(|line| line.1), got.text()), (Some(line), body));
+        assert_eq!(got.header("content-type"), None, "{got:?}");
+    }
+}

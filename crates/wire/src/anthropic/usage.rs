@@ -10,6 +10,7 @@ mod tests;
 use crate::{
     Tokens,
     json::{Cursor, Error, Kind},
+    tokens::reported,
 };
 
 /// One model call inside a request, as listed in `usage.iterations`.
@@ -46,7 +47,8 @@ impl Usage {
         if self.iterations.is_empty() {
             return self.tokens;
         }
-        self.iterations.iter().fold(Tokens::default(), |sum, i| sum.plus(i.tokens))
+        let sum = self.iterations.iter().fold(Tokens::default(), |sum, i| sum.plus(i.tokens));
+        sum.plausible()
     }
 
     /// Overrides what a later report states, and keeps what it leaves out.
@@ -193,7 +195,7 @@ impl UsageUpdate {
             "web_fetch_requests" => &mut self.web_fetches,
             _ => return Ok(()),
         };
-        *target = cursor.uint_or_skip()?;
+        *target = reported(cursor)?;
         Ok(())
     }
 

@@ -12,6 +12,7 @@ mod tests;
 use crate::{
     Tokens,
     json::{Cursor, Error, Kind},
+    tokens::reported,
 };
 
 /// The usage of one response.
@@ -119,7 +120,10 @@ impl Report {
             }
             _ => return Ok(()),
         };
-        *target = cursor.uint_or_skip()?.or(*target);
+        // A cost is no count of tokens.
+        let known =
+            if key == "cost_in_usd_ticks" { cursor.uint_or_skip()? } else { reported(cursor)? };
+        *target = known.or(*target);
         Ok(())
     }
 

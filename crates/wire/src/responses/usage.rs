@@ -6,6 +6,7 @@
 use crate::{
     Tokens,
     json::{Cursor, Error, Kind},
+    tokens::reported,
 };
 
 /// The usage of one response; it comes with the terminal event only.
@@ -77,7 +78,7 @@ impl Counts {
             "reasoning_tokens" => &mut self.reasoning,
             _ => return Ok(()),
         };
-        *target = cursor.uint_or_skip()?.unwrap_or_default();
+        *target = reported(cursor)?.unwrap_or_default();
         Ok(())
     }
 

@@ -111,6 +111,10 @@ impl Flow {
             let mut answer = http::Response::new(Body::full(bytes));
             *answer.status_mut() = status;
             *answer.headers_mut() = head::of(self, &self.headers);
+            // What it is, the upstream says or nobody.
+            if !self.headers.contains_key(CONTENT_TYPE) {
+                answer.headers_mut().remove(CONTENT_TYPE);
+            }
             return Sent::Passes(Box::new(answer));
         }
         Sent::Taken
