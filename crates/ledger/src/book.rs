@@ -254,6 +254,17 @@ impl Book {
         }
     }
 
+    /// A run that another database had goes on in this one, unless it has it.
+    pub(crate) fn adopt<S: Sink>(&mut self, row: Row, sink: &mut S) -> Result<(), S::Error> {
+        if self.places.contains_key(&row.run) || sink.find(&row.run)?.is_some() {
+            return Ok(());
+        }
+        self.next_id += 1;
+        let id = self.next_id - 1;
+        self.add(row.run.clone(), Row { id, new: true, ..row });
+        Ok(())
+    }
+
     /// Nothing is known of any run, until it is read again.
     pub(crate) fn forget(&mut self) {
         self.rows.clear();

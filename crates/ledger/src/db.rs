@@ -40,6 +40,8 @@ pub(crate) struct Db {
     full: bool,
     /// What SQLite calls the state of the file as far as others have written it.
     others: i64,
+    /// Runs that were open in the file before this one.
+    left: Vec<Row>,
 }
 
 /// What a batch came to.
@@ -73,7 +75,15 @@ impl Db {
         let book = Book::new(full);
         let identity = Identity::at(path);
         // No version of the file has this number: the first batch reads.
-        Ok(Self { connection, path: path.to_owned(), identity, book, full, others: -1 })
+        Ok(Self {
+            connection,
+            path: path.to_owned(),
+            identity,
+            book,
+            full,
+            others: -1,
+            left: Vec::new(),
+        })
     }
 
     /// The ends of runs that somebody left open who is gone, at most so many; none where another
@@ -90,6 +100,22 @@ impl Db {
         };
         // Read again once nobody else can have written.
         if read()?.is_empty() || !self.is_alone() { Ok(Vec::new()) } else { read() }
+    }
+
+    /// The newest of the runs that are open: where the file is gone, too, as long as it is held
+    /// open here.
+    pub(crate) fn open_runs(&self) -> Vec<Row> {
+        let sql = run_sql("SELECT ", " FROM runs WHERE ended IS NULL ORDER BY id DESC LIMIT 4000");
+        let read = || -> rusqlite::Result<Vec<Row>> {
+            self.connection.prepare(&sql)?.query_map([], row_of)?.collect()
+        };
+        read().unwrap_or_default()
+    }
+
+    /// Runs that this file is to have as they stood in the one before it, once there is news of
+    /// them.
+    pub(crate) fn goes_on_with(&mut self, runs: Vec<Row>) {
+        self.left = runs;
     }
 
     /// Whether nobody else has the file open. SQLite lets it out of its write-ahead mode only
@@ -138,11 +164,14 @@ impl Db {
         text: &mut Vec<u8>,
         logged: bool,
     ) -> rusqlite::Result<Written> {
-        let Self { connection, book, others, full, .. } = self;
+        let Self { connection, book, others, full, left, .. } = self;
         let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
         refresh(&transaction, book, others)?;
         let mut written = Written::default();
         let mut sink = rows::Tables::new(&transaction, *full);
+        for row in std::mem::take(left) {
+            book.adopt(row, &mut sink)?;
+        }
         for record in batch {
             let text = logged.then_some(&mut *text);
             if book.take(record, &mut sink, text)? == Taken::Misnamed {

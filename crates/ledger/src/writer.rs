@@ -38,6 +38,8 @@ pub(crate) struct Writer {
     log: Option<Log>,
     /// Nobody else writes to the log, which may lack the last lines of a process that died.
     catch_up: bool,
+    /// Runs that were open in a database which was moved away.
+    left: Vec<Row>,
     /// Numbers where there is no database.
     book: Book,
     /// A batch that is not in the database yet.
@@ -82,6 +84,7 @@ impl Writer {
             db,
             log,
             catch_up: alone,
+            left: Vec::new(),
             book,
             held: Vec::new(),
             stride: usize::MAX,
@@ -148,13 +151,15 @@ impl Writer {
     /// Opens the database where it is not open, or the file is another one now.
     fn reopen(&mut self) -> Result<(), Fault> {
         let Some(path) = &self.options.path else { return Ok(()) };
-        if self.db.as_ref().is_some_and(Db::is_replaced) {
+        if let Some(old) = self.db.take_if(|db| db.is_replaced()) {
             tracing::error!(path = %path.display(), "the ledger was moved away; it is begun anew");
-            self.db = None;
+            self.left = old.open_runs();
         }
         if self.db.is_none() {
             let opened = Db::open(path, self.options.full_contents, self.options.max_bytes);
-            self.db = Some(opened.map_err(|error| Fault::Other(error.to_string()))?);
+            let mut db = opened.map_err(|error| Fault::Other(error.to_string()))?;
+            db.goes_on_with(std::mem::take(&mut self.left));
+            self.db = Some(db);
         }
         Ok(())
     }

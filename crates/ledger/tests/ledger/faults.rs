@@ -109,7 +109,11 @@ fn a_database_that_was_moved_away_is_begun_anew() {
     let place = Place::new();
     let ledger = place.open();
     ledger.record(start("r"));
+    ledger.record(start("open"));
+    ledger.record(request(Some("open"), 1));
     ledger.drain(LONG).unwrap();
+    let before = place.reader().runs(&Query::default()).unwrap();
+    let before = before.iter().find(|run| run.run == "open").unwrap();
     for suffix in ["", "-wal", "-shm"] {
         let name = format!("ledger.db{suffix}");
         std::fs::rename(place.folder().join(&name), place.folder().join(format!("old-{name}")))
@@ -120,10 +124,19 @@ fn a_database_that_was_moved_away_is_begun_anew() {
     ledger.record(start("new"));
     ledger.drain(Duration::from_millis(300)).unwrap_err();
     std::fs::remove_dir(place.db()).unwrap();
+    ledger.record(end("open"));
     ledger.close(LONG).unwrap();
     assert_eq!(ledger.lost(), 0);
     let runs = place.reader().runs(&Query::default()).unwrap();
-    assert_eq!(runs.iter().map(|run| run.run.as_str()).collect::<Vec<_>>(), ["new"]);
+    let mut names: Vec<_> = runs.iter().map(|run| run.run.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["new", "open"]);
+    // What there is news of is as it was; that it began where it did, too.
+    let open = runs.iter().find(|run| run.run == "open").unwrap();
+    assert_eq!((open.started, &open.model), (before.started, &before.model));
+    assert_eq!((open.requests, open.end.is_some()), (1, true));
+    let lines = place.lines().into_iter().filter(|line| line["run"] == "open");
+    check_lines(&lines.collect::<Vec<_>>());
 }
 
 #[test]
