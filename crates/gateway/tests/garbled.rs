@@ -1,6 +1,8 @@
 //! Streams with an event that no client can read: they have broken there. What came before stays
 //! valid, what cannot be read is not handed on.
 
+#![expect(clippy::expect_used, reason = "in test helpers to panic is to fail the test")]
+
 mod support;
 
 use std::sync::Arc;

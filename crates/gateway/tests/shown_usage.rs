@@ -1,7 +1,7 @@
 //! The usage that clients read of an answer that is softland's: the context size as the newest
 //! request had it, the output that they got, and the requests behind it among the iterations.
 
-#![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
+#![expect(clippy::panic, reason = "in test helpers to panic is to fail the test")]
 
 mod support;
 
