@@ -144,7 +144,7 @@ impl Gate {
         self.tapes.sweep();
         let now = self.now();
         for (run, open) in self.runs.idle(now) {
-            self.ended(now, &run, &open);
+            self.cancelled(now, &run, &open);
         }
     }
 
@@ -153,23 +153,19 @@ impl Gate {
     pub(crate) fn end_all(&self) {
         let now = self.now();
         for (run, open) in self.runs.all() {
-            self.ended(now, &run, &open);
+            self.cancelled(now, &run, &open);
         }
     }
 
     /// Ends a run that another one goes on from, if nobody has yet.
     pub(crate) fn end_left(&self, run: &str) {
         if let Some(open) = self.runs.ends(run) {
-            self.ended(self.now(), run, &open);
+            self.cancelled(self.now(), run, &open);
         }
     }
 
-    /// Nobody goes on with it. Where the provider had refused its newest request, it ended there.
-    fn ended(&self, now: u64, run: &str, open: &OpenRun) {
-        let ended = match open.failed && self.runs.cancelled(run).is_none() {
-            true => Ended::plain(Outcome::Failed, Reason::Provider),
-            false => Ended::plain(Outcome::Cancelled, Reason::User),
-        };
+    fn cancelled(&self, now: u64, run: &str, open: &OpenRun) {
+        let ended = Ended::plain(Outcome::Cancelled, Reason::User);
         self.metrics.run_ended(ended.outcome);
         self.runs.over(run, open, &ended, false, now);
         self.tell(|| govern::ends(now, run, ended, false, None, open));

@@ -28,8 +28,6 @@ pub(crate) struct OpenRun {
     pub(crate) tokens: Tokens,
     /// `None` once a request's cost was not known.
     pub(crate) cost: Option<NanoUsd>,
-    /// Its newest request failed at the provider, and the client was told.
-    pub(crate) failed: bool,
     /// The newest turn that was told to have begun.
     begun: u64,
     /// What would have been made of it, where it is only observed.
@@ -118,7 +116,6 @@ impl Runs {
             open.last = open.last.max(request.last);
             open.turns = open.turns.max(request.turns);
             open.calls = open.calls.max(request.calls);
-            open.failed = request.failed;
             open.tokens = open.tokens.plus(request.tokens);
             open.cost = open.cost.zip(request.cost).map(|(sum, cost)| sum + cost);
         }

@@ -100,61 +100,6 @@ async fn ten_minutes_without_a_request_end_a_run_and_whoever_comes_back_names_it
     }
 }
 
-/// The provider's error was the last that its client heard: nobody took it from its user.
-#[tokio::test]
-async fn a_run_that_is_left_behind_a_refused_request_has_failed() {
-    let no = || Reply::Error("529 Overloaded", vec![], "{\"type\":\"error\"}");
-    for (replies, failed) in [
-        (vec![no()], true),
-        (vec![calls(1), no()], true),
-        (vec![calls(1), Reply::Reset], true),
-        (vec![no(), calls(1)], false),
-        (vec![no(), Reply::Hangs("a word")], false),
-    ] {
-        for silent in [true, false] {
-            let (time, folder) = (Time::new(), tempfile::tempdir().expect("a folder"));
-            let upstream = Scripted::plays(replies.clone()).await;
-            let mut gateway = gateway(&upstream, &time, &folder, silent).await;
-            let mut client = Client::new(true).with("x-softland-session: s");
-            for reply in &replies {
-                if matches!(reply, Reply::Hangs(_)) {
-                    let mut wire = gateway.client().await;
-                    wire.send(client.request(&gateway)).await;
-                    wire.until("message_start").await;
-                    drop(wire);
-                    upstream.until_left(1).await;
-                    continue;
-                }
-                let message = client.post(&gateway).await;
-                if message.status() == 200 {
-                    client.takes_response(&support::reading::read(&message));
-                }
-            }
-            if silent {
-                time.passes(10 * MINUTE + 1);
-                let ended = || gateway.handle.summary();
-                let waited = tokio::time::timeout(support::LONG, async {
-                    while ended().cancelled + ended().failed == 0 {
-                        tokio::time::sleep(Duration::from_millis(5)).await;
-                    }
-                });
-                waited.await.expect("the run is ended by its silence");
-            }
-            let summary = gateway.stopped().await;
-            assert_eq!(summary.failed, u64::from(failed), "{replies:?}: {summary:?}");
-            assert_eq!(summary.cancelled, u64::from(!failed), "{replies:?}: {summary:?}");
-            let runs = runs(folder.path());
-            let [run] = runs.as_slice() else { panic!("{replies:?}: {runs:?}") };
-            let end = run.end.as_ref().expect("it ended");
-            let wanted = match failed {
-                true => (Outcome::Failed, Reason::Provider),
-                false => (Outcome::Cancelled, Reason::User),
-            };
-            assert_eq!((end.outcome, &end.reason), (wanted.0, &wanted.1), "{replies:?}");
-        }
-    }
-}
-
 #[tokio::test]
 async fn a_request_that_takes_longer_than_that_is_no_silence() {
     let (time, folder) = (Time::new(), tempfile::tempdir().expect("a folder"));

@@ -437,8 +437,7 @@ impl Flow {
         let used = done.map_or_else(|| self.exchange.run().used(), |done| &done.used);
         let calls = used.calls + done.map_or(0, |done| calls_to_run(done).count() as u64);
         let spent = (self.account.used(), self.account.cost());
-        let mut request = OpenRun::request(gate.now(), (used.turns, calls), spent.0, spent.1);
-        request.failed = self.refused;
+        let request = OpenRun::request(gate.now(), (used.turns, calls), spent.0, spent.1);
         gate.runs.goes_on(id, &request);
         let Some((done, ended)) = done.and_then(|done| Some((done, done.ended.as_ref()?))) else {
             return;

@@ -56,8 +56,6 @@ pub(crate) struct Flow {
     headers: HeaderMap,
     /// Whether the newest response's connection broke off.
     cut: bool,
-    /// The provider has refused the client's own request, or there was none to ask.
-    pub(super) refused: bool,
     /// Why the newest response broke off, where nothing in it says so.
     broken: Option<String>,
     /// The upstream's own body, where it is only observed.
@@ -113,7 +111,6 @@ impl Flow {
             deadline: left.map(|left| Instant::now() + left),
             headers: HeaderMap::new(),
             cut: false,
-            refused: false,
             broken: None,
             verbatim: None,
             closed: false,

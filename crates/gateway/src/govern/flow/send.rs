@@ -160,7 +160,6 @@ impl Flow {
             self.exchange.fail(Failure::Provider, &mut self.out);
             return Sent::Taken;
         }
-        self.refused = true;
         head::add(self, answer.headers_mut());
         Sent::Passes(Box::new(answer))
     }
@@ -226,7 +225,6 @@ impl Flow {
         }
         let protocol = self.opening.target.protocol;
         let mut answer = errors::shaped(protocol, error.status(), &error.to_string());
-        self.refused = true;
         head::add(self, answer.headers_mut());
         Sent::Passes(Box::new(answer))
     }
