@@ -197,9 +197,6 @@ impl Upstreams {
         if let Some(login) = self.connector.proxy_login(request.uri()) {
             request.headers_mut().insert(PROXY_AUTHORIZATION, login);
         }
-        // Whoever else is ready is decided on first: under load, requests are then read together
-        // and sent together, which keeps the processor's caches warm and wakes the reader once.
-        tokio::task::yield_now().await;
         let mut sent = self.client.request(request);
         let limit = self.first_byte.get();
         let mut before = pieces(progress.as_ref());

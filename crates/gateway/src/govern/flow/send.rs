@@ -33,6 +33,10 @@ impl Flow {
             return Sent::Taken;
         };
         let body = self.as_learned(body);
+        // Whoever else is ready is decided on first: under load, requests are then read together
+        // and sent together, which keeps the processor's caches warm and wakes the reader once.
+        // Nothing is sent yet: who leaves meanwhile has cost nothing.
+        tokio::task::yield_now().await;
         let sent_body = body.clone();
         if self.sent == 0 {
             // From here on it is done to the response.
