@@ -23,16 +23,16 @@ fn now() -> u64 {
 /// A run of two turns, begun so long ago; it has landed, or goes on.
 fn records(run: &str, session: &str, ago: u64, over: bool) -> Vec<Record> {
     let at = now() - ago;
-    let run = run.to_owned();
+    let run: Arc<str> = run.into();
     let start = RunStart {
         at,
         run: run.clone(),
-        session: session.to_owned(),
+        session: session.into(),
         name: None,
         observed: false,
-        agent: Some("reviewer".to_owned()),
+        agent: Some("reviewer".into()),
         continues: None,
-        model: "claude-opus-5-5".to_owned(),
+        model: "claude-opus-5-5".into(),
         policy: "specialist".to_owned(),
         client: Some("claude-cli/2.1".to_owned()),
     };
@@ -40,9 +40,9 @@ fn records(run: &str, session: &str, ago: u64, over: bool) -> Vec<Record> {
         at: at + 10,
         id: "req-1".to_owned(),
         run: Some(run.clone()),
-        session: Some(session.to_owned()),
+        session: Some(session.into()),
         turn: 2,
-        upstream: "anthropic".to_owned(),
+        upstream: "anthropic".into(),
         path: "/v1/messages".to_owned(),
         model: None,
         rung: Some("none".to_owned()),
@@ -277,7 +277,7 @@ fn named_and_loose(folder: &Path) {
         for mut record in records(run, "build-42", ago, true) {
             match &mut record {
                 Record::RunStart(begun) => {
-                    (begun.name, begun.observed) = (Some("build-42".to_owned()), true);
+                    (begun.name, begun.observed) = (Some("build-42".into()), true);
                 }
                 Record::Event(event) => {
                     event.fields = event.fields.replacen('{', "{\"observed\":true,", 1);

@@ -37,7 +37,7 @@ pub(crate) trait Accounts: Send + Sync + fmt::Debug {
     /// [`Refusal`] says which account is short, and whether others could still free it.
     async fn reserve(
         &self,
-        claims: &[Claim],
+        claims: Vec<Claim>,
         ask: Ask,
         patience: Patience,
     ) -> Result<Lease, Refusal>;
@@ -56,7 +56,7 @@ pub(crate) const OVERTAKEN_FOR: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     /// The account.
-    pub(crate) account: String,
+    pub(crate) account: Arc<str>,
     /// What the account may come to with this request, reservations of others included; `None`:
     /// counted, not limited. What is held back for a final answer is taken off by the caller.
     pub(crate) limit: Option<NanoUsd>,
@@ -141,7 +141,7 @@ impl std::error::Error for Refusal {}
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Short {
     /// Its name.
-    pub(crate) account: String,
+    pub(crate) account: Arc<str>,
     /// Its limit, as claimed.
     pub(crate) limit: NanoUsd,
     /// What was spent of it.
@@ -193,9 +193,9 @@ impl std::error::Error for Away {}
 /// Where leases are given back; it may neither block nor fail, since a drop can do neither.
 pub(crate) trait Book: Send + Sync + fmt::Debug {
     /// Takes so much off the reservations of these accounts; the lease goes on.
-    fn lower(&self, accounts: &[String], by: NanoUsd);
+    fn lower(&self, accounts: &[Arc<str>], by: NanoUsd);
     /// Ends a lease: its reservation goes, and what was spent is booked.
-    fn settle(&self, accounts: &[String], reserved: NanoUsd, actual: NanoUsd);
+    fn settle(&self, accounts: &[Arc<str>], reserved: NanoUsd, actual: NanoUsd);
 }
 
 /// Money held for one request. Dropped without [`Lease::settle`] (a panic, a cancelled task) it
@@ -205,7 +205,7 @@ pub(crate) trait Book: Send + Sync + fmt::Debug {
 #[must_use = "a lease that is dropped books its whole amount"]
 pub(crate) struct Lease {
     book: Arc<dyn Book>,
-    accounts: Vec<String>,
+    accounts: Vec<Arc<str>>,
     reserved: NanoUsd,
     /// What a drop books.
     received: Option<NanoUsd>,
@@ -213,7 +213,7 @@ pub(crate) struct Lease {
 
 impl Lease {
     /// A lease whose reservation stands in `book` already.
-    pub(crate) fn new(book: Arc<dyn Book>, accounts: Vec<String>, reserved: NanoUsd) -> Self {
+    pub(crate) fn new(book: Arc<dyn Book>, accounts: Vec<Arc<str>>, reserved: NanoUsd) -> Self {
         Self { book, accounts, reserved, received: None }
     }
 

@@ -1,6 +1,9 @@
 //! Whose a request is: by the names that its client gives it (`governing.md` §6). Histories
 //! without any name are found by their content, in the [store](crate::store).
 
+use std::fmt::Write as _;
+use std::sync::Arc;
+
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 #[cfg(test)]
@@ -12,11 +15,11 @@ pub(crate) struct Identity {
     /// The session.
     pub(crate) session: Option<Name>,
     /// The agent within it; none is the session's own.
-    pub(crate) agent: Option<String>,
+    pub(crate) agent: Option<Arc<str>>,
     /// `x-softland-run`: one account over all prompts.
-    pub(crate) run: Option<String>,
+    pub(crate) run: Option<Arc<str>>,
     /// `x-softland-policy`
-    pub(crate) policy: Option<String>,
+    pub(crate) policy: Option<Arc<str>>,
 }
 
 /// A session's name, and who gave it.
@@ -24,13 +27,13 @@ pub(crate) struct Identity {
 pub(crate) enum Name {
     /// The user, by `x-softland-session` or `x-softland-run`: usually one header for all that a
     /// program sends, so that it may carry several conversations.
-    Given(String),
+    Given(Arc<str>),
     /// The client, for what it takes for one session.
-    Client(String),
+    Client(Arc<str>),
 }
 
 impl Name {
-    pub(crate) fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &Arc<str> {
         match self {
             Self::Given(text) | Self::Client(text) => text,
         }
@@ -82,7 +85,7 @@ impl Identity {
         let get = |name: &str| {
             let (_, value) = named.iter().find(|(named, _)| named.as_str() == name)?;
             let value = value.to_str().ok()?.trim();
-            (!value.is_empty() && value.len() <= LONGEST).then(|| value.to_owned())
+            (!value.is_empty() && value.len() <= LONGEST).then(|| Arc::from(value))
         };
         let run = get("x-softland-run");
         let mut identity =
@@ -111,7 +114,7 @@ impl Identity {
     }
 
     /// Under which name the conversation is kept; `None` where it has to be found by its content.
-    pub(crate) fn scope(&self) -> Option<String> {
+    pub(crate) fn scope(&self) -> Option<Arc<str>> {
         let session = self.session.as_ref()?;
         let kind = match session {
             Name::Given(_) => "given",
@@ -122,20 +125,26 @@ impl Identity {
         let run = self.run.as_deref().unwrap_or_default();
         // Lengths keep parts apart, whatever is in them.
         let session = session.text();
-        Some(format!(
-            "{kind}:{}:{session}:{}:{agent}:{}:{policy}:{run}",
-            session.len(),
-            agent.len(),
-            policy.len()
-        ))
+        let mut scope = String::with_capacity(
+            kind.len() + session.len() + agent.len() + policy.len() + run.len() + 16,
+        );
+        scope.push_str(kind);
+        for part in [session, agent, policy] {
+            // Into a text: it cannot fail.
+            let _ = write!(scope, ":{}:", part.len());
+            scope.push_str(part);
+        }
+        scope.push(':');
+        scope.push_str(run);
+        Some(scope.into())
     }
 }
 
 /// The session in a `metadata.user_id`: JSON in text, or `…_session_ID` in older versions.
-fn session_of(user_id: &str) -> Option<String> {
-    let found = match serde_json::from_str::<serde_json::Value>(user_id) {
-        Ok(value) => value.get("session_id")?.as_str()?.to_owned(),
-        Err(_) => user_id.rsplit_once("_session_")?.1.to_owned(),
+fn session_of(user_id: &str) -> Option<Arc<str>> {
+    let found: Arc<str> = match serde_json::from_str::<serde_json::Value>(user_id) {
+        Ok(value) => Arc::from(value.get("session_id")?.as_str()?),
+        Err(_) => Arc::from(user_id.rsplit_once("_session_")?.1),
     };
     (!found.is_empty() && found.len() <= LONGEST).then_some(found)
 }

@@ -1,5 +1,6 @@
 //! Names that are given out once: of conversations, and of runs.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use softland_session::core::Digest;
@@ -25,15 +26,15 @@ impl Names {
     }
 
     /// A name for a conversation that has none.
-    pub(crate) fn conversation(&self) -> String {
-        format!("{UNNAMED}{}", self.next())
+    pub(crate) fn conversation(&self) -> Arc<str> {
+        format!("{UNNAMED}{}", self.next()).into()
     }
 
     /// A name for a run.
-    pub(crate) fn run(&self) -> String {
+    pub(crate) fn run(&self) -> Arc<str> {
         let mut name = self.next().to_string();
         name.truncate(16);
-        name
+        name.into()
     }
 
     fn next(&self) -> Digest {

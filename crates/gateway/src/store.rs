@@ -16,7 +16,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 use softland_session::core::{Digest, NanoUsd, Records, Used};
 use softland_session::{Answered, KeptTail, Link, Seen, Shown};
 
@@ -58,12 +57,12 @@ impl std::error::Error for StoreError {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     /// Its scope.
-    pub(crate) scope: String,
+    pub(crate) scope: Arc<str>,
     /// Whether another history went on from the same turn before: this one is a fork, which does
     /// not see what that one spends from there on.
     pub(crate) fork: bool,
     /// What the run had used when the turn was answered, and what it was.
-    pub(crate) then: RunState,
+    pub(crate) then: Arc<RunState>,
     /// The run.
     pub(crate) run: Digest,
 }
@@ -78,7 +77,7 @@ pub(crate) struct Scope {
     /// Results at first sight, by place.
     pub(crate) results: BTreeMap<Digest, Seen>,
     /// What its runs have used.
-    pub(crate) runs: BTreeMap<Digest, RunState>,
+    pub(crate) runs: BTreeMap<Digest, Arc<RunState>>,
     /// Its newest run.
     pub(crate) newest: Option<Digest>,
     /// The digest of its first message.
@@ -89,13 +88,13 @@ pub(crate) struct Scope {
     pub(crate) used: Used,
 }
 
-/// What a store keeps of one run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What a store keeps of one run. Its names are shared with the states before it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RunState {
     /// The name it goes by.
-    pub(crate) id: String,
+    pub(crate) id: Arc<str>,
     /// The account of money that it has; empty before its first request.
-    pub(crate) account: String,
+    pub(crate) account: Arc<str>,
     /// Tokens of all its requests.
     pub(crate) tokens: u64,
     /// What they cost, as far as is known.
@@ -117,7 +116,7 @@ pub(crate) struct RunState {
 }
 
 /// A context that the provider has counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counted {
     /// The digest of its messages.
     pub(crate) context: Digest,

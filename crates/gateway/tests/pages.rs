@@ -345,15 +345,15 @@ fn kept(path: &Path, runs: u64) {
     let clock = std::sync::Arc::new(|| 0);
     let ledger = Ledger::open(Options::at(path), clock).expect("a ledger");
     for n in 0..runs {
-        let (at, run) = (NEWER + n * 1000, format!("old-{n}"));
+        let (at, run): (_, std::sync::Arc<str>) = (NEWER + n * 1000, format!("old-{n}").into());
         ledger.record(Record::RunStart(RunStart {
             at,
             run: run.clone(),
-            session: "s".to_owned(),
+            session: "s".into(),
             name: None,
             agent: None,
             continues: None,
-            model: "claude-opus-4-5".to_owned(),
+            model: "claude-opus-4-5".into(),
             policy: "default".to_owned(),
             client: None,
             observed: false,

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::mem;
+use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use softland_core::{Ended, NanoUsd, Outcome, Reason};
@@ -39,15 +40,15 @@ pub(crate) trait Sink {
 pub(crate) struct Row {
     /// The database's own id.
     pub(crate) id: i64,
-    pub(crate) run: String,
-    pub(crate) session: Option<String>,
-    pub(crate) agent: Option<String>,
+    pub(crate) run: Arc<str>,
+    pub(crate) session: Option<Arc<str>>,
+    pub(crate) agent: Option<Arc<str>>,
     /// What the client calls it.
-    pub(crate) name: Option<String>,
+    pub(crate) name: Option<Arc<str>>,
     /// Only observed.
     pub(crate) observed: bool,
-    pub(crate) continues: Option<String>,
-    pub(crate) model: Option<String>,
+    pub(crate) continues: Option<Arc<str>>,
+    pub(crate) model: Option<Arc<str>>,
     pub(crate) policy: Option<String>,
     pub(crate) client: Option<String>,
     pub(crate) started: u64,
@@ -94,7 +95,7 @@ pub(crate) struct End {
 pub(crate) struct Book {
     rows: Vec<Row>,
     /// Where each run stands among them.
-    places: HashMap<String, usize, RandomState>,
+    places: HashMap<Arc<str>, usize, RandomState>,
     /// Those of the batch under way, each once: there may be thousands of others.
     batch: Vec<usize>,
     /// The id of the next new run.
@@ -201,7 +202,7 @@ impl Book {
                         Row::new(self.next_id - 1, run, at)
                     }
                 };
-                self.add(run.to_owned(), row)
+                self.add(Arc::clone(&row.run), row)
             }
         };
         let row = &mut self.rows[place];
@@ -211,7 +212,7 @@ impl Book {
         Ok(row)
     }
 
-    fn add(&mut self, run: String, row: Row) -> usize {
+    fn add(&mut self, run: Arc<str>, row: Row) -> usize {
         let place = self.rows.len();
         self.rows.push(row);
         self.places.insert(run, place);
@@ -247,7 +248,7 @@ impl Book {
     }
 
     /// Runs stand like this.
-    pub(crate) fn learn(&mut self, rows: HashMap<String, Row>) {
+    pub(crate) fn learn(&mut self, rows: HashMap<Arc<str>, Row>) {
         self.forget();
         for (run, row) in rows {
             self.add(run, row);
@@ -299,13 +300,13 @@ fn put<S: Sink>(
 
 impl Row {
     fn new(id: i64, run: &str, at: u64) -> Self {
-        let run = run.to_owned();
+        let run = Arc::from(run);
         Self { id, run, started: at, last: at, cost: Some(0), new: true, ..Self::default() }
     }
 
     /// One that is known by its last line only.
-    pub(crate) fn standing(run: String, next_seq: u64) -> Self {
-        Self { next_seq, met: true, new: false, ..Self::new(0, &run, 0) }
+    pub(crate) fn standing(run: &str, next_seq: u64) -> Self {
+        Self { next_seq, met: true, new: false, ..Self::new(0, run, 0) }
     }
 
     /// The end of a run that nobody goes on with: with what it had come to when it was last heard

@@ -5,6 +5,7 @@
 //! and what is remembered of runs is read again when somebody else has written.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
@@ -190,7 +191,7 @@ impl Db {
     }
 
     /// The lines of the last batch, which may have missed the log: run, number and text.
-    pub(crate) fn unlogged(&self) -> rusqlite::Result<Vec<(String, u64, Vec<u8>)>> {
+    pub(crate) fn unlogged(&self) -> rusqlite::Result<Vec<(Arc<str>, u64, Vec<u8>)>> {
         rows::unlogged(&self.connection)
     }
 

@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::book::{End, Row};
 use crate::fields;
@@ -119,19 +120,19 @@ impl Log {
     ///
     /// # Errors
     /// When the log cannot be read.
-    pub(crate) fn recent(&mut self) -> io::Result<HashSet<(String, u64)>> {
+    pub(crate) fn recent(&mut self) -> io::Result<HashSet<(Arc<str>, u64)>> {
         let standings = tail(self.file()?)?;
-        Ok(standings.into_iter().map(|line| (line.run, line.seq)).collect())
+        Ok(standings.into_iter().map(|line| (line.run.into(), line.seq)).collect())
     }
 
     /// How runs stand by the lines at the end of the log, for want of a better memory.
     ///
     /// # Errors
     /// When the log cannot be read.
-    pub(crate) fn standings(&mut self) -> io::Result<HashMap<String, Row>> {
+    pub(crate) fn standings(&mut self) -> io::Result<HashMap<Arc<str>, Row>> {
         let mut rows = HashMap::new();
         for line in tail(self.file()?)? {
-            let mut row = Row::standing(line.run.clone(), line.seq.saturating_add(1));
+            let mut row = Row::standing(&line.run, line.seq.saturating_add(1));
             if line.event == "done" || line.event == "error" {
                 let nothing = String::new;
                 row.end = Some(End {
@@ -143,7 +144,7 @@ impl Log {
                     ended: nothing(),
                 });
             }
-            rows.insert(line.run, row);
+            rows.insert(Arc::clone(&row.run), row);
         }
         Ok(rows)
     }
@@ -309,6 +310,6 @@ mod tests {
         let rows = log.standings().unwrap();
         let of = |run: &str| (rows[run].next_seq, rows[run].end.is_some());
         assert_eq!((of("a"), of("b")), ((2, true), (5, false)));
-        assert!(log.recent().unwrap().contains(&("b".to_owned(), 4)));
+        assert!(log.recent().unwrap().contains(&("b".into(), 4)));
     }
 }

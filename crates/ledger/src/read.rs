@@ -281,13 +281,13 @@ impl Run {
         let ended = row.end.as_ref().map(|end| end.at);
         let local = row.end.as_ref().is_some_and(|end| end.local);
         Self {
-            run: row.run,
-            session: row.session,
-            agent: row.agent,
-            name: row.name,
+            run: row.run.to_string(),
+            session: row.session.as_deref().map(str::to_owned),
+            agent: row.agent.as_deref().map(str::to_owned),
+            name: row.name.as_deref().map(str::to_owned),
             observed: row.observed,
-            continues: row.continues,
-            model: row.model,
+            continues: row.continues.as_deref().map(str::to_owned),
+            model: row.model.as_deref().map(str::to_owned),
             policy: row.policy,
             client: row.client,
             started: row.started,

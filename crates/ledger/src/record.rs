@@ -1,5 +1,7 @@
 //! What is kept: the beginnings and ends of runs, the requests sent for them, and what happened.
 
+use std::sync::Arc;
+
 use softland_core::{Ended, NanoUsd};
 
 use crate::fields;
@@ -24,17 +26,17 @@ pub struct RunStart {
     /// When.
     pub at: u64,
     /// The run.
-    pub run: String,
+    pub run: Arc<str>,
     /// What shares money with it.
-    pub session: String,
+    pub session: Arc<str>,
     /// The name that the client gave it (`x-softland-run`); several runs may have one.
-    pub name: Option<String>,
+    pub name: Option<Arc<str>>,
     /// The agent within the session, where the client names one.
-    pub agent: Option<String>,
+    pub agent: Option<Arc<str>>,
     /// The run that a later request of an ended run goes on from.
-    pub continues: Option<String>,
+    pub continues: Option<Arc<str>>,
     /// The model.
-    pub model: String,
+    pub model: Arc<str>,
     /// The policy's name.
     pub policy: String,
     /// The client, as its `user-agent` names it.
@@ -51,17 +53,17 @@ pub struct Request {
     /// The gateway's own id of the client's request.
     pub id: String,
     /// The run; `None` where it belongs to none.
-    pub run: Option<String>,
+    pub run: Option<Arc<str>>,
     /// What shares money with it.
-    pub session: Option<String>,
+    pub session: Option<Arc<str>>,
     /// The turn of the run, 1 the first.
     pub turn: u64,
     /// The upstream's name.
-    pub upstream: String,
+    pub upstream: Arc<str>,
     /// The path, without its query.
     pub path: String,
     /// The model, where the request names one.
-    pub model: Option<String>,
+    pub model: Option<Arc<str>>,
     /// The landing rung or hidden kind, where it was not the client's own turn.
     pub rung: Option<String>,
     /// The upstream's status; `None` where none came.
@@ -90,7 +92,7 @@ pub struct Event {
     /// When.
     pub at: u64,
     /// The run.
-    pub run: String,
+    pub run: Arc<str>,
     /// The turn, 1 the first.
     pub turn: u64,
     /// The event's name (contract §7).
@@ -105,7 +107,7 @@ pub struct RunEnd {
     /// When.
     pub at: u64,
     /// The run.
-    pub run: String,
+    pub run: Arc<str>,
     /// How it ended.
     pub ended: Ended,
     /// Whether the answer is softland's own.
@@ -152,20 +154,21 @@ impl Record {
     pub(crate) fn bytes(&self) -> usize {
         let own = size_of::<Self>();
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let name = |name: &Option<Arc<str>>| name.as_ref().map_or(0, |name| name.len());
         own + match self {
             Self::RunStart(r) => {
                 let named = r.run.len() + r.session.len() + r.model.len() + r.policy.len();
-                let given = text(&r.agent) + text(&r.name);
-                named + given + text(&r.continues) + text(&r.client)
+                let given = name(&r.agent) + name(&r.name);
+                named + given + name(&r.continues) + text(&r.client)
             }
             Self::Request(r) => {
                 let named = r.id.len() + r.upstream.len() + r.path.len();
                 let content = r.content.as_ref().map_or(0, Vec::len);
                 named
                     + content
-                    + text(&r.run)
-                    + text(&r.session)
-                    + text(&r.model)
+                    + name(&r.run)
+                    + name(&r.session)
+                    + name(&r.model)
                     + text(&r.rung)
                     + text(&r.remark)
             }

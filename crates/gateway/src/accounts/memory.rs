@@ -46,7 +46,7 @@ impl MemoryAccounts {
 impl Accounts for MemoryAccounts {
     async fn reserve(
         &self,
-        claims: &[Claim],
+        claims: Vec<Claim>,
         ask: Ask,
         patience: Patience,
     ) -> Result<Lease, Refusal> {
@@ -56,7 +56,7 @@ impl Accounts for MemoryAccounts {
             let accounts = claims.into_iter().map(|claim| claim.account).collect();
             return Ok(lease(accounts, ask.most));
         }
-        let accounts: Vec<String> = claims.iter().map(|claim| claim.account.clone()).collect();
+        let accounts: Vec<Arc<str>> = claims.iter().map(|claim| claim.account.clone()).collect();
         let wake = Arc::new(Notify::new());
         let entered = self.shared.state().enter(now(), claims, ask, patience, Arc::clone(&wake));
         let place = Place { shared: &self.shared, ticket: entered? };
@@ -79,20 +79,21 @@ impl Accounts for MemoryAccounts {
 }
 
 /// Each account once, under the lowest of its limits: two claims on it would count twice.
-fn once_each(claims: &[Claim]) -> Vec<Claim> {
-    let mut each: Vec<Claim> = Vec::with_capacity(claims.len());
-    for claim in claims {
-        match each.iter_mut().find(|known| known.account == claim.account) {
+fn once_each(mut claims: Vec<Claim>) -> Vec<Claim> {
+    let mut at = 1;
+    while let Some((known, [claim, ..])) = claims.split_at_mut_checked(at) {
+        match known.iter_mut().find(|known| known.account == claim.account) {
             Some(known) => {
                 known.limit = match (known.limit, claim.limit) {
                     (Some(one), Some(other)) => Some(one.min(other)),
                     (one, other) => one.or(other),
                 };
+                claims.remove(at);
             }
-            None => each.push(claim.clone()),
+            None => at += 1,
         }
     }
-    each
+    claims
 }
 
 fn now() -> Instant {
@@ -118,11 +119,11 @@ impl Shared {
 }
 
 impl Book for Shared {
-    fn lower(&self, accounts: &[String], by: NanoUsd) {
+    fn lower(&self, accounts: &[Arc<str>], by: NanoUsd) {
         self.state().lower(now(), accounts, by);
     }
 
-    fn settle(&self, accounts: &[String], reserved: NanoUsd, actual: NanoUsd) {
+    fn settle(&self, accounts: &[Arc<str>], reserved: NanoUsd, actual: NanoUsd) {
         self.state().settle(now(), accounts, reserved, actual);
     }
 }

@@ -8,7 +8,7 @@ use super::*;
 const LIMIT: NanoUsd = NanoUsd(1000);
 
 fn claim(account: &str, limit: u64) -> Claim {
-    Claim { account: account.to_owned(), limit: Some(NanoUsd(limit)) }
+    Claim { account: account.into(), limit: Some(NanoUsd(limit)) }
 }
 
 fn exactly(amount: u64) -> Ask {
@@ -24,7 +24,7 @@ const PATIENT: Patience =
     Patience { for_most: Duration::from_secs(5), in_all: Duration::from_secs(30) };
 
 async fn take(accounts: &MemoryAccounts, claims: &[Claim], amount: u64) -> Result<Lease, Refusal> {
-    accounts.reserve(claims, exactly(amount), Patience::NONE).await
+    accounts.reserve(claims.to_vec(), exactly(amount), Patience::NONE).await
 }
 
 async fn balance(accounts: &MemoryAccounts, account: &str) -> (u64, u64) {
@@ -39,7 +39,7 @@ async fn reserves_on_all_accounts_or_on_none() {
     let first = take(&accounts, &both, 400).await.unwrap();
     let refused = take(&accounts, &both, 200).await.unwrap_err();
     let short = Short {
-        account: "run".to_owned(),
+        account: "run".into(),
         limit: NanoUsd(500),
         spent: NanoUsd::ZERO,
         reserved: NanoUsd(400),
@@ -58,7 +58,7 @@ async fn reserves_on_all_accounts_or_on_none() {
 #[tokio::test(start_paused = true)]
 async fn an_account_claimed_twice_is_charged_once_under_its_lower_limit() {
     let accounts = MemoryAccounts::new();
-    let unlimited = Claim { account: "a".to_owned(), limit: None };
+    let unlimited = Claim { account: "a".into(), limit: None };
     let twice = [claim("a", 1000), unlimited.clone(), claim("a", 500)];
     let lease = take(&accounts, &twice, 400).await.unwrap();
     assert_eq!(balance(&accounts, "a").await, (0, 400));
@@ -112,11 +112,11 @@ async fn what_cannot_come_is_not_waited_for() {
     take(&accounts, &claims, 600).await.unwrap().settle(NanoUsd(600));
     let held = take(&accounts, &claims, 300).await.unwrap();
     let began = Instant::now();
-    let refused = accounts.reserve(&claims, exactly(401), PATIENT).await.unwrap_err();
+    let refused = accounts.reserve(claims.to_vec(), exactly(401), PATIENT).await.unwrap_err();
     assert!(matches!(refused, Refusal::Spent(_)), "{refused:?}");
     // 1000 can never come, 50 are there: they are taken at once, shared with the other one.
     let ask = Ask::new(NanoUsd(1000), NanoUsd(40), NanoUsd(10));
-    let lease = accounts.reserve(&claims, ask, PATIENT).await.unwrap();
+    let lease = accounts.reserve(claims.to_vec(), ask, PATIENT).await.unwrap();
     assert_eq!(lease.reserved(), NanoUsd(50));
     assert_eq!(began.elapsed(), Duration::ZERO);
     lease.settle(NanoUsd::ZERO);
@@ -132,8 +132,8 @@ async fn who_waits_is_served_when_another_settles_or_lowers() {
         let (accounts, claims) = (accounts.clone(), claims.clone());
         async move {
             let began = Instant::now();
-            let lease = accounts.reserve(&claims, exactly(300), PATIENT).await.unwrap();
-            let other = accounts.reserve(&claims, exactly(700), PATIENT).await.unwrap();
+            let lease = accounts.reserve(claims.to_vec(), exactly(300), PATIENT).await.unwrap();
+            let other = accounts.reserve(claims.to_vec(), exactly(700), PATIENT).await.unwrap();
             lease.settle(NanoUsd(1));
             other.settle(NanoUsd(2));
             began.elapsed()
@@ -154,7 +154,7 @@ async fn who_waits_learns_at_once_that_the_money_is_spent() {
     let held = take(&accounts, &claims, 900).await.unwrap();
     let waiting = tokio::spawn({
         let (accounts, claims) = (accounts.clone(), claims.clone());
-        async move { (accounts.reserve(&claims, exactly(300), PATIENT).await, Instant::now()) }
+        async move { (accounts.reserve(claims.to_vec(), exactly(300), PATIENT).await, Instant::now()) }
     });
     sleep(secs(1)).await;
     let settled = Instant::now();
@@ -172,16 +172,16 @@ async fn what_is_insisted_on_falls_with_the_time() {
     // 350 are left: enough, after five seconds; the other one is left a share.
     let held = take(&accounts, &claims, 650).await.unwrap();
     let began = Instant::now();
-    let lease = accounts.reserve(&claims, ask, PATIENT).await.unwrap();
+    let lease = accounts.reserve(claims.to_vec(), ask, PATIENT).await.unwrap();
     assert_eq!((lease.reserved(), began.elapsed()), (NanoUsd(300), secs(5)));
     lease.settle(NanoUsd::ZERO);
     // 150 are left: only at the end.
     let other = take(&accounts, &claims, 200).await.unwrap();
     let began = Instant::now();
-    let lease = accounts.reserve(&claims, ask, PATIENT).await.unwrap();
+    let lease = accounts.reserve(claims.to_vec(), ask, PATIENT).await.unwrap();
     assert_eq!((lease.reserved(), began.elapsed()), (NanoUsd(150), secs(30)));
     // Nothing is left: busy.
-    let refused = accounts.reserve(&claims, ask, PATIENT).await.unwrap_err();
+    let refused = accounts.reserve(claims.to_vec(), ask, PATIENT).await.unwrap_err();
     assert!(matches!(refused, Refusal::Busy(_)));
     for lease in [held, other, lease] {
         lease.settle(NanoUsd::ZERO);
@@ -197,7 +197,7 @@ async fn a_large_request_is_overtaken_for_two_seconds_and_no_longer() {
         let (accounts, claims) = (accounts.clone(), claims.clone());
         async move {
             let patience = Patience { for_most: secs(60), in_all: secs(60) };
-            let lease = accounts.reserve(&claims, exactly(900), patience).await.unwrap();
+            let lease = accounts.reserve(claims.to_vec(), exactly(900), patience).await.unwrap();
             let at = Instant::now();
             lease.settle(NanoUsd::ZERO);
             at
@@ -211,7 +211,7 @@ async fn a_large_request_is_overtaken_for_two_seconds_and_no_longer() {
             let mut waited = Vec::new();
             for _ in 0..80 {
                 let began = Instant::now();
-                let lease = accounts.reserve(&claims, exactly(100), PATIENT).await.unwrap();
+                let lease = accounts.reserve(claims.to_vec(), exactly(100), PATIENT).await.unwrap();
                 waited.push(began.elapsed());
                 tokio::spawn(async move {
                     sleep(secs(1)).await;
@@ -240,11 +240,11 @@ async fn who_lacks_money_of_his_own_holds_up_nobody_else() {
     let held = take(&accounts, &own, 100).await.unwrap();
     let waiting = tokio::spawn({
         let accounts = accounts.clone();
-        async move { accounts.reserve(&own, exactly(50), PATIENT).await }
+        async move { accounts.reserve(own.to_vec(), exactly(50), PATIENT).await }
     });
     sleep(secs(10)).await;
     let other = [claim("run:b", 100), session()];
-    let lease = timeout(secs(1), accounts.reserve(&other, exactly(100), PATIENT)).await;
+    let lease = timeout(secs(1), accounts.reserve(other.to_vec(), exactly(100), PATIENT)).await;
     lease.expect("is not held up").unwrap().settle(NanoUsd::ZERO);
     held.settle(NanoUsd::ZERO);
     waiting.await.unwrap().unwrap().settle(NanoUsd::ZERO);
@@ -259,7 +259,7 @@ async fn equal_requests_are_served_in_the_order_in_which_they_came() {
     for number in 0..50 {
         let (accounts, claims, tell) = (accounts.clone(), claims.clone(), tell.clone());
         tokio::spawn(async move {
-            let lease = accounts.reserve(&claims, exactly(600), PATIENT).await.unwrap();
+            let lease = accounts.reserve(claims.to_vec(), exactly(600), PATIENT).await.unwrap();
             tell.send(number).unwrap();
             sleep(Duration::from_millis(100)).await;
             lease.settle(NanoUsd::ZERO);
@@ -278,7 +278,7 @@ async fn a_place_that_is_given_up_keeps_nothing() {
     let accounts = MemoryAccounts::new();
     let claims = [claim("a", 1000)];
     let held = take(&accounts, &claims, 1000).await.unwrap();
-    let mut waiting = Box::pin(accounts.reserve(&claims, exactly(800), PATIENT));
+    let mut waiting = Box::pin(accounts.reserve(claims.to_vec(), exactly(800), PATIENT));
     assert!(timeout(secs(1), waiting.as_mut()).await.is_err());
     // Granted, and dropped before it was looked at.
     held.settle(NanoUsd::ZERO);
@@ -352,7 +352,7 @@ impl World {
         let millis = Duration::from_millis;
         let (for_most, in_all) = job.patience;
         let patience = Patience { for_most: millis(for_most), in_all: millis(in_all) };
-        let waiting = self.accounts.reserve(&claims, ask, patience);
+        let waiting = self.accounts.reserve(claims.to_vec(), ask, patience);
         let gives_up = millis(job.gives_up.unwrap_or_else(|| u64::from(u32::MAX)));
         let began = Instant::now();
         let result = timeout(gives_up, waiting).await;
@@ -442,7 +442,9 @@ async fn threads_and_aborts_leak_nothing() {
             let (accounts, claims) = (accounts.clone(), claims.clone());
             tokio::spawn(async move {
                 let ask = exactly(60_000 + number * 100);
-                let Ok(mut lease) = accounts.reserve(&claims, ask, patience).await else { return };
+                let Ok(mut lease) = accounts.reserve(claims.to_vec(), ask, patience).await else {
+                    return;
+                };
                 lease.received(NanoUsd(10));
                 for _ in 0..number % 7 {
                     tokio::task::yield_now().await;

@@ -1,6 +1,7 @@
 //! What one request may use and has used: its accounts of money, its run's tokens and time, and
 //! the facts that the session decides on.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use softland_session::core::models::{Model, Price};
@@ -20,11 +21,11 @@ use crate::store::{Counted, RunState};
 #[derive(Clone, Debug)]
 pub(super) struct Purse {
     /// The run's.
-    pub(super) run: String,
+    pub(super) run: Arc<str>,
     /// Its session's.
-    pub(super) session: String,
+    pub(super) session: Arc<str>,
     /// Its parent's, with the parent's limit and what the parent holds back for its answer.
-    pub(super) parent: Option<(String, NanoUsd, NanoUsd)>,
+    pub(super) parent: Option<(Arc<str>, NanoUsd, NanoUsd)>,
     /// Its parent's tokens, this run's apart that are under way.
     pub(super) tokens_above: Option<Above<u64>>,
 }
@@ -60,7 +61,7 @@ pub(super) struct Account {
     purse: Purse,
     tariff: Tariff,
     /// The run's state before this request.
-    pub(super) state: RunState,
+    pub(super) state: Arc<RunState>,
     /// The newest context that the provider has counted, if this request goes on from it.
     known: Option<Known>,
     thinking_budget: u64,
@@ -106,11 +107,11 @@ impl Account {
         gate: &Gate,
         purse: Purse,
         tariff: Tariff,
-        state: RunState,
+        state: Arc<RunState>,
         known: Option<Counted>,
         thinking_budget: u64,
     ) -> Self {
-        let names = [purse.run.as_str(), purse.session.as_str()];
+        let names = [&*purse.run, &*purse.session];
         let spent = match gate.accounts.balance(&names).await.as_deref() {
             Ok([run, session]) => (run.spent, session.spent),
             _ => (NanoUsd::ZERO, NanoUsd::ZERO),
@@ -137,7 +138,7 @@ impl Account {
 
     /// Reads again what run and session have spent: others may have spent of it meanwhile.
     pub(super) async fn look_again(&mut self, gate: &Gate) {
-        let names = [self.purse.run.as_str(), self.purse.session.as_str()];
+        let names = [&*self.purse.run, &*self.purse.session];
         if let Ok([run, session]) = gate.accounts.balance(&names).await.as_deref() {
             self.spent = (run.spent.less(self.cost), session.spent.less(self.cost));
         }
@@ -154,7 +155,7 @@ impl Account {
     }
 
     /// The account that the run has.
-    pub(super) fn run_account(&self) -> &str {
+    pub(super) fn run_account(&self) -> &Arc<str> {
         &self.purse.run
     }
 
@@ -246,10 +247,8 @@ impl Account {
             stream: request.stream && waits.is_some(),
         };
         let reserved = match waits {
-            Some(loud) => {
-                money::reserve(&*gate.accounts, &claims, want, || loud.notify_one()).await
-            }
-            None => money::reserve_now(&*gate.accounts, &claims, want).await,
+            Some(loud) => money::reserve(&*gate.accounts, claims, want, || loud.notify_one()).await,
+            None => money::reserve_now(&*gate.accounts, claims, want).await,
         };
         match reserved {
             Reserved::Granted { lease, output_limit } => {
@@ -266,7 +265,7 @@ impl Account {
         let enforced = !policy.observes();
         let limit =
             |limit: Option<NanoUsd>| limit.filter(|_| enforced).map(|limit| limit.less(held));
-        let claim = |account: &String, limit| Claim { account: account.clone(), limit };
+        let claim = |account: &Arc<str>, limit| Claim { account: account.clone(), limit };
         let mut claims = vec![
             claim(&self.purse.run, limit(policy.cost_limit_usd)),
             claim(&self.purse.session, limit(policy.session_cost_limit_usd)),

@@ -34,7 +34,7 @@ pub(super) struct Record {
     landing: bool,
     /// What is told was not done, but would have been.
     observed: bool,
-    continues: Option<String>,
+    continues: Option<Arc<str>>,
     /// What was done to the request, in order.
     done: Vec<&'static str>,
     /// Whether the client's request is decided on: what follows is done to the response.
@@ -60,7 +60,7 @@ struct UnderWay {
 }
 
 impl Record {
-    pub(super) fn new(exchange: &Exchange, continues: Option<String>) -> Self {
+    pub(super) fn new(exchange: &Exchange, continues: Option<Arc<str>>) -> Self {
         let policy = exchange.run().policy();
         Self {
             turn: exchange.run().used().turns + 1,
@@ -116,7 +116,7 @@ impl Record {
         let client = agent.and_then(|agent| agent.to_str().ok()).map(|agent| cut(agent, 200));
         let (parent, agent) = (opening.parent_run(), opening.identity.agent.clone());
         if let Some(tape) = parent.as_ref().and_then(|parent| gate.tapes.of(parent)) {
-            let fields = serde_json::json!({"child_run": run.id, "agent": agent});
+            let fields = serde_json::json!({"child_run": &*run.id, "agent": agent});
             tape.write(pages::step(now, 0, "child", &fields));
         }
         gate.runs.met(
@@ -180,7 +180,7 @@ impl Record {
     pub(super) fn event(
         &mut self,
         opening: &Opening,
-        run: &str,
+        run: &Arc<str>,
         event: &Event,
     ) -> Option<&'static str> {
         let gate = &opening.asked.gate;
@@ -219,7 +219,7 @@ impl Record {
     }
 
     /// A request beside the client's own has no money.
-    pub(super) fn denied(&self, opening: &Opening, run: &str, why: &str) {
+    pub(super) fn denied(&self, opening: &Opening, run: &Arc<str>, why: &str) {
         opening.asked.gate.metrics.intervention("deny_spend");
         let fields = Intervened {
             because: None,
@@ -230,14 +230,20 @@ impl Record {
         self.tell(opening, run, "intervention", &fields);
     }
 
-    fn tell(&self, opening: &Opening, run: &str, event: &'static str, fields: &impl Serialize) {
+    fn tell(
+        &self,
+        opening: &Opening,
+        run: &Arc<str>,
+        event: &'static str,
+        fields: &impl Serialize,
+    ) {
         // What is only metered belongs to no run.
         if opening.metered {
             return;
         }
         let gate = &opening.asked.gate;
         gate.tell(|| {
-            let (at, turn, run) = (gate.now(), self.turn, run.to_owned());
+            let (at, turn, run) = (gate.now(), self.turn, Arc::clone(run));
             // Every key is a text, so that it cannot fail.
             let fields = serde_json::to_string(fields).unwrap_or_else(|_| "{}".to_owned());
             ledger::Record::Event(ledger::Event { at, run, turn, event, fields })
@@ -271,7 +277,7 @@ impl Record {
     /// The request under way is over, and was billed so much.
     pub(super) fn billed(
         &mut self,
-        (opening, run): (&Opening, &str),
+        (opening, run): (&Opening, &Arc<str>),
         tokens: Tokens,
         cost: Option<NanoUsd>,
         remark: Option<&str>,
@@ -288,11 +294,11 @@ impl Record {
         let remarks: Vec<&str> = remark.into_iter().chain(dropped.as_deref()).collect();
         let request = || ledger::Request {
             at,
-            id: opening.target.id.to_string(),
-            run: (!opening.metered).then(|| run.to_owned()),
+            id: opening.target.id.text(),
+            run: (!opening.metered).then(|| Arc::clone(run)),
             session: Some(session(opening)),
             turn: self.turn,
-            upstream: opening.target.origin.name().to_owned(),
+            upstream: Arc::clone(opening.target.origin.label()),
             path: opening.target.path.path().to_owned(),
             model: Some(opening.model.clone()),
             rung: rung.map(|rung| rung.word().to_owned()),
@@ -339,10 +345,10 @@ struct Intervened<'a> {
 /// What is to be kept when a request is over.
 struct Keeping {
     gate: Arc<Gate>,
-    scope: String,
+    scope: Arc<str>,
     changes: Changes,
     /// What a sub-agent used is its parent's, too.
-    parent: Option<(String, Box<Changes>)>,
+    parent: Option<(Arc<str>, Box<Changes>)>,
     shown: Option<Shown>,
 }
 
@@ -426,9 +432,9 @@ impl Flow {
 
     /// A request that failed is told of too.
     pub(super) fn settle_record(&mut self) {
-        let (id, opening) = (self.account.state.id.clone(), &self.opening);
         let cost = self.account.is_priced().then_some(NanoUsd::ZERO);
-        self.record.billed((opening, &id), Tokens::default(), cost, None);
+        let run = &self.account.state.id;
+        self.record.billed((&self.opening, run), Tokens::default(), cost, None);
     }
 
     fn told_of_run(&self, done: Option<&Done>) {
@@ -472,12 +478,12 @@ impl Flow {
         let mut state = RunState {
             tokens: total.input_total().saturating_add(total.output),
             cost: self.account.cost().unwrap_or(NanoUsd::ZERO),
-            account: self.account.run_account().to_owned(),
+            account: Arc::clone(self.account.run_account()),
             tool_refusals: done.tool_refusals,
             vain: self.vain(&done),
             known: self.record.counted.or(before.known),
             ended: done.ended.is_some(),
-            ..before.clone()
+            ..(**before).clone()
         };
         state.touch(now);
         // Those that were taken out of the response stand in no history.
@@ -507,8 +513,8 @@ impl Flow {
         let mut state = RunState {
             tokens: total.input_total().saturating_add(total.output),
             cost: self.account.cost().unwrap_or(NanoUsd::ZERO),
-            account: self.account.run_account().to_owned(),
-            ..self.account.state.clone()
+            account: Arc::clone(self.account.run_account()),
+            ..(*self.account.state).clone()
         };
         state.touch(self.opening.asked.gate.now());
         Changes { run: Some((self.run, state)), ..Changes::default() }
@@ -523,7 +529,7 @@ impl Flow {
     }
 
     /// What a sub-agent uses is its parent's, too.
-    fn parent_changes(&self) -> Option<(String, Box<Changes>)> {
+    fn parent_changes(&self) -> Option<(Arc<str>, Box<Changes>)> {
         let (scope, kept) = self.opening.place.parent.as_ref()?;
         let total = self.account.used();
         let tokens = total.input_total().saturating_add(total.output);
@@ -544,7 +550,7 @@ pub(crate) fn ends(
     let tokens = open.tokens;
     ledger::Record::RunEnd(ledger::RunEnd {
         at,
-        run: run.to_owned(),
+        run: run.into(),
         ended,
         local,
         answer,
@@ -572,7 +578,7 @@ fn calls_to_run(done: &Done) -> impl Iterator<Item = &Pending> {
     done.calls.iter().filter(|call| call.admission == Admission::Run)
 }
 
-fn session(opening: &Opening) -> String {
+fn session(opening: &Opening) -> Arc<str> {
     match &opening.place.session {
         Session::Named(name) => name.clone(),
         Session::Alone => opening.place.scope.clone(),

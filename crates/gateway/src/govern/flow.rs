@@ -91,7 +91,7 @@ impl Flow {
         account: Account,
         run: Digest,
         (output_limit, leased): (Option<u64>, bool),
-        continues: Option<String>,
+        continues: Option<Arc<str>>,
     ) -> Self {
         let now = opening.asked.gate.now();
         let policy = exchange.run().policy();
@@ -465,7 +465,7 @@ impl Flow {
                 (tokens, None, Some(UNSAID))
             }
         };
-        let run = self.account.state.id.as_str();
+        let run = &self.account.state.id;
         self.record.billed((&self.opening, run), tokens, cost, remark);
     }
 
@@ -478,7 +478,7 @@ impl Flow {
             true => self.account.unanswered(so_far.output.max(received / 4)),
             false => (so_far, self.account.add(so_far)),
         };
-        let run = self.account.state.id.as_str();
+        let run = &self.account.state.id;
         self.record.billed((&self.opening, run), tokens, cost, Some(why));
     }
 

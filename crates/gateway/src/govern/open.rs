@@ -41,7 +41,7 @@ pub(crate) struct Opening {
     pub(super) place: Place,
     /// Without tools it is metered only.
     pub(super) metered: bool,
-    pub(super) model: String,
+    pub(super) model: Arc<str>,
     /// What the built-in tables say of it.
     known_model: Known,
     /// Why this request's money is not held, where it is sent all the same: its policy has no
@@ -57,7 +57,7 @@ impl Opening {
         let outline = Outline::of(request);
         let user_id = request.user_id.map(|id| id.unescape());
         let identity = Identity::of(&asked.parts.headers, user_id.as_deref());
-        let model = request.model.unescape().into_owned();
+        let model: Arc<str> = request.model.unescape().into();
         let (target, path) = (&asked.target, asked.parts.uri.path());
         let direct = path.starts_with("/to/");
         let header = identity.policy.as_deref();
@@ -239,7 +239,7 @@ impl Opening {
     }
 
     /// The state of the run now, and the name of the run that it goes on from after a long pause.
-    fn state(&self, run: &Digest, now: u64) -> (RunState, Option<String>) {
+    fn state(&self, run: &Digest, now: u64) -> (Arc<RunState>, Option<Arc<str>>) {
         let gate = &self.asked.gate;
         let compacted = self.place.compacted(&self.identity, &self.outline);
         let newest = self.place.kept.newest.filter(|_| compacted);
@@ -247,14 +247,15 @@ impl Opening {
         let Some(kept) = kept.filter(|_| !self.metered) else {
             let id = gate.names.run();
             let (begun, last) = (now, now);
-            return (RunState { id, begun, last, ..RunState::default() }, None);
+            let new = RunState { id, begun, last, ..RunState::default() };
+            return (Arc::new(new), None);
         };
         let over = kept.ended || gate.runs.cancelled(&kept.id).is_some();
         if now.saturating_sub(kept.last) <= IDLE_MS && !over {
             return (kept, None);
         }
-        let continues = Some(kept.id.clone());
-        (RunState { id: gate.names.run(), ended: false, ..kept }, continues)
+        let again = RunState { id: gate.names.run(), ended: false, ..(*kept).clone() };
+        (Arc::new(again), Some(Arc::clone(&kept.id)))
     }
 
     /// Whether somebody has cancelled this run and nobody has said anything since, or has
@@ -268,7 +269,7 @@ impl Opening {
     }
 
     /// The run that this request's is a sub-agent of.
-    pub(super) fn parent_run(&self) -> Option<String> {
+    pub(super) fn parent_run(&self) -> Option<Arc<str>> {
         let (_, kept) = self.place.parent.as_ref()?;
         Some(kept.runs.get(&kept.newest?)?.id.clone())
     }
@@ -301,18 +302,18 @@ impl Opening {
 
     fn purse(&self, run: &Digest, state: &RunState) -> Purse {
         let scope = &self.place.scope;
-        let session = match &self.place.session {
-            Session::Named(name) => format!("session:{name}"),
-            Session::Alone => format!("session:{scope}"),
+        let session: Arc<str> = match &self.place.session {
+            Session::Named(name) => format!("session:{name}").into(),
+            Session::Alone => format!("session:{scope}").into(),
         };
         let parent = self.parent_money();
         let shares = parent.as_ref().filter(|_| self.own_limit().is_none());
         let own = match (&self.identity.run, shares) {
-            (Some(given), _) => format!("run:given:{given}"),
+            (Some(given), _) => format!("run:given:{given}").into(),
             (None, Some((account, ..))) => account.clone(),
             (None, None) if self.metered => self.beside().unwrap_or_else(|| session.clone()),
-            (None, None) if state.account.is_empty() => format!("run:{scope}:{run}"),
-            (None, None) => state.account.clone(),
+            (None, None) if state.account.is_empty() => format!("run:{scope}:{run}").into(),
+            (None, None) => Arc::clone(&state.account),
         };
         let parent = parent.filter(|(account, ..)| *account != own);
         let tokens_above = above::tokens(&self.place).filter(|_| !self.metered);
@@ -320,9 +321,9 @@ impl Opening {
     }
 
     /// The account of the run that a title or a summary is asked for beside.
-    fn beside(&self) -> Option<String> {
+    fn beside(&self) -> Option<Arc<str>> {
         let newest = self.place.state(&self.place.kept.newest?)?;
-        Some(newest.account).filter(|account| !account.is_empty())
+        Some(newest.account.clone()).filter(|account| !account.is_empty())
     }
 
     /// The limit that a sub-agent has of its own, not of its parent's.
@@ -333,7 +334,7 @@ impl Opening {
     }
 
     /// A sub-agent's parent's account, its limit, and what it holds back for its own answer.
-    fn parent_money(&self) -> Option<(String, NanoUsd, NanoUsd)> {
+    fn parent_money(&self) -> Option<(Arc<str>, NanoUsd, NanoUsd)> {
         let (_, kept) = self.place.parent.as_ref()?;
         let newest = kept.newest?;
         let (state, pinned) = (kept.runs.get(&newest)?, kept.pins.get(&newest)?);
@@ -354,11 +355,11 @@ impl Opening {
             return;
         }
         let claim =
-            |account: &String| crate::accounts::Claim { account: account.clone(), limit: None };
-        let claims = [claim(&purse.run), claim(&purse.session)];
+            |account: &Arc<str>| crate::accounts::Claim { account: account.clone(), limit: None };
+        let claims = vec![claim(&purse.run), claim(&purse.session)];
         let ask = crate::accounts::Ask::exactly(NanoUsd::ZERO);
         let none = crate::accounts::Patience::NONE;
-        if let Ok(lease) = self.asked.gate.accounts.reserve(&claims, ask, none).await {
+        if let Ok(lease) = self.asked.gate.accounts.reserve(claims, ask, none).await {
             lease.settle(state.cost);
         }
     }

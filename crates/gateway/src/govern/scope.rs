@@ -14,15 +14,15 @@ use crate::store::{Changes, RunState, Scope};
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     /// Its name in the store.
-    pub(super) scope: String,
+    pub(super) scope: Arc<str>,
     /// What is kept of it.
     pub(super) kept: Arc<Scope>,
     /// What the run had used where this history left its conversation's, if it is a fork.
-    pub(super) forked: Option<(Digest, RunState)>,
+    pub(super) forked: Option<(Digest, Arc<RunState>)>,
     /// What shares money.
     pub(super) session: Session,
     /// For a sub-agent: its parent's conversation.
-    pub(super) parent: Option<(String, Arc<Scope>)>,
+    pub(super) parent: Option<(Arc<str>, Arc<Scope>)>,
     /// Why the store could not be asked, if it could not.
     pub(super) lost: Option<String>,
 }
@@ -31,7 +31,7 @@ pub(super) struct Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Session {
     /// What client or user named so.
-    Named(String),
+    Named(Arc<str>),
     /// A conversation of its own.
     Alone,
 }
@@ -41,7 +41,7 @@ impl Place {
     /// then made by the current policy. Whether money can then be held is for others to say.
     pub(super) async fn find(gate: &Gate, identity: &Identity, outline: &Outline) -> Self {
         let session = match &identity.session {
-            Some(name) => Session::Named(name.text().to_owned()),
+            Some(name) => Session::Named(Arc::clone(name.text())),
             None => Session::Alone,
         };
         let mut asked = Asking { gate, lost: None };
@@ -78,11 +78,12 @@ impl Place {
     }
 
     /// The state of a run, as it was kept.
-    pub(super) fn state(&self, run: &Digest) -> Option<RunState> {
+    pub(super) fn state(&self, run: &Digest) -> Option<Arc<RunState>> {
         let forked = self.forked.as_ref().filter(|(forked, _)| forked == run);
         // A fork goes on from what was used, with an account of its own.
-        let fork = |state: &RunState| RunState { account: String::new(), ..state.clone() };
-        self.kept.runs.get(run).cloned().or_else(|| forked.map(|(_, state)| fork(state)))
+        let fork = |state: &RunState| RunState { account: Arc::default(), ..state.clone() };
+        let forked = || forked.map(|(_, state)| Arc::new(fork(state)));
+        self.kept.runs.get(run).cloned().or_else(forked)
     }
 }
 
@@ -98,7 +99,7 @@ impl Asking<'_> {
     async fn by_content(
         &mut self,
         outline: &Outline,
-    ) -> (String, Option<(Digest, RunState)>, bool) {
+    ) -> (Arc<str>, Option<(Digest, Arc<RunState>)>, bool) {
         let found = match self.gate.store.find(&outline.answered, outline.here).await {
             Ok(found) => found,
             Err(error) => {
@@ -129,7 +130,7 @@ impl Asking<'_> {
     }
 
     /// The conversation of a sub-agent's parent: the session's own agent.
-    async fn parent(&mut self, identity: &Identity) -> Option<(String, Arc<Scope>)> {
+    async fn parent(&mut self, identity: &Identity) -> Option<(Arc<str>, Arc<Scope>)> {
         identity.agent.as_ref()?;
         let own = Identity { agent: None, ..identity.clone() };
         let scope = own.scope()?;

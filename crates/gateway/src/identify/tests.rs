@@ -12,7 +12,7 @@ fn of(headers: &[(&str, &str)], user_id: Option<&str>) -> Identity {
 }
 
 fn client(name: &str) -> Option<Name> {
-    Some(Name::Client(name.to_owned()))
+    Some(Name::Client(name.into()))
 }
 
 #[test]
@@ -41,9 +41,9 @@ fn a_user_id_may_carry_the_session() {
 #[test]
 fn what_the_user_names_goes_before_what_the_client_names() {
     let both = of(&[("x-softland-session", "mine"), ("x-claude-code-session-id", "s")], None);
-    assert_eq!(both.session, Some(Name::Given("mine".to_owned())));
+    assert_eq!(both.session, Some(Name::Given("mine".into())));
     let run = of(&[("x-softland-run", "r")], None);
-    assert_eq!((run.session, run.run.as_deref()), (Some(Name::Given("r".to_owned())), Some("r")));
+    assert_eq!((run.session, run.run.as_deref()), (Some(Name::Given("r".into())), Some("r")));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The account of one client request, from its head to the end of its response.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -19,6 +19,19 @@ pub(crate) struct RequestId {
     start: u64,
     number: u64,
 }
+
+impl RequestId {
+    /// Its text, in one allocation.
+    pub(crate) fn text(self) -> String {
+        let mut text = String::with_capacity(LONGEST_ID);
+        // Into a text: it cannot fail.
+        let _ = write!(text, "{self}");
+        text
+    }
+}
+
+/// Bytes of an id whose numbers are as large as they can be.
+const LONGEST_ID: usize = "req_".len() + 16 + "_".len() + 16;
 
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -146,11 +159,11 @@ impl Ticket {
     fn record(&self, millis: u64) -> Request {
         Request {
             at: self.gate.now().saturating_sub(millis),
-            id: self.id.to_string(),
+            id: self.id.text(),
             run: None,
             session: None,
             turn: 0,
-            upstream: self.upstream.to_string(),
+            upstream: Arc::clone(&self.upstream),
             path: self.uri.path().to_owned(),
             model: None,
             rung: None,

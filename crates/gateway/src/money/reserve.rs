@@ -62,7 +62,7 @@ pub(crate) enum Reserved {
 /// [`Reserved::Land`], at once too.
 pub(crate) async fn reserve(
     accounts: &dyn Accounts,
-    claims: &[Claim],
+    claims: Vec<Claim>,
     want: Want,
     loud: impl FnOnce() + Send,
 ) -> Reserved {
@@ -84,7 +84,11 @@ pub(crate) async fn reserve(
 
 /// The same without waiting and past those who wait, for a request within one that is under way
 /// (a rung, a nudge): what fits now, from `floor` on.
-pub(crate) async fn reserve_now(accounts: &dyn Accounts, claims: &[Claim], want: Want) -> Reserved {
+pub(crate) async fn reserve_now(
+    accounts: &dyn Accounts,
+    claims: Vec<Claim>,
+    want: Want,
+) -> Reserved {
     want.reserved(accounts.reserve(claims, want.ask(), Patience::NONE).await)
 }
 

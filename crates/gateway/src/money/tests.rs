@@ -207,12 +207,12 @@ fn want(stream: bool) -> Want {
 }
 
 fn claims(cents: u64) -> Vec<Claim> {
-    vec![Claim { account: "session:s".to_owned(), limit: Some(NanoUsd(cents * CENT)) }]
+    vec![Claim { account: "session:s".into(), limit: Some(NanoUsd(cents * CENT)) }]
 }
 
 async fn hold(accounts: &MemoryAccounts, claims: &[Claim], cents: u64) -> Lease {
     let ask = crate::accounts::Ask::exactly(NanoUsd(cents * CENT));
-    accounts.reserve(claims, ask, Patience::NONE).await.unwrap()
+    accounts.reserve(claims.to_vec(), ask, Patience::NONE).await.unwrap()
 }
 
 /// What became of a request, after how long, and how often it became loud.
@@ -226,7 +226,7 @@ async fn reserved(
         assert_eq!(began.elapsed(), SILENCE);
         loud.fetch_add(1, Ordering::Relaxed);
     };
-    let reserved = reserve(accounts, claims, want, told).await;
+    let reserved = reserve(accounts, claims.to_vec(), want, told).await;
     (reserved, began.elapsed(), loud.load(Ordering::Relaxed))
 }
 
@@ -238,7 +238,7 @@ async fn what_fits_is_sent_as_it_is() {
     assert_eq!(lease.reserved(), NanoUsd(306 * CENT));
     assert_eq!((took, loud), (Duration::ZERO, 0));
     // No limit, no bound.
-    let free = [Claim { account: "session:s".to_owned(), limit: None }];
+    let free = [Claim { account: "session:s".into(), limit: None }];
     let (result, ..) = reserved(&accounts, &free, want(true)).await;
     assert!(matches!(result, Reserved::Granted { output_limit: None, .. }));
 }
@@ -309,11 +309,11 @@ async fn what_is_under_way_takes_what_fits_and_waits_for_nobody() {
     let now = async {
         sleep(Duration::from_secs(10)).await;
         let last = Want { floor: 16, ..want(true) };
-        let result = reserve_now(&accounts, &claims, last).await;
+        let result = reserve_now(&accounts, claims.to_vec(), last).await;
         let Reserved::Granted { lease, output_limit } = result else { panic!("{result:?}") };
         assert_eq!(output_limit, Some(5_000), "the ten cents that are left");
         lease.settle(NanoUsd::ZERO);
-        let result = reserve_now(&accounts, &claims, want(true)).await;
+        let result = reserve_now(&accounts, claims.to_vec(), want(true)).await;
         let Reserved::Granted { lease, .. } = result else { panic!("{result:?}") };
         lease.settle(NanoUsd::ZERO);
         assert_eq!(began.elapsed(), Duration::from_secs(10));

@@ -21,13 +21,13 @@ const CANCELLED: usize = 4096;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Face {
     pub(crate) started: u64,
-    pub(crate) session: String,
-    pub(crate) name: Option<String>,
-    pub(crate) agent: Option<String>,
+    pub(crate) session: Arc<str>,
+    pub(crate) name: Option<Arc<str>>,
+    pub(crate) agent: Option<Arc<str>>,
     /// The run that it is a sub-agent of.
-    pub(crate) parent: Option<String>,
-    pub(crate) continues: Option<String>,
-    pub(crate) model: String,
+    pub(crate) parent: Option<Arc<str>>,
+    pub(crate) continues: Option<Arc<str>>,
+    pub(crate) model: Arc<str>,
     pub(crate) policy: String,
     pub(crate) client: Option<String>,
     pub(crate) observed: bool,
@@ -72,17 +72,17 @@ pub(super) struct Past {
 pub(crate) struct Row {
     v: u32,
     pub(crate) run: String,
-    session: String,
-    agent: Option<String>,
+    session: Arc<str>,
+    agent: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
+    name: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    parent: Option<String>,
+    parent: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    continues: Option<String>,
-    model: String,
+    continues: Option<Arc<str>>,
+    model: Arc<str>,
     policy: String,
     client: Option<String>,
     started: String,
@@ -210,7 +210,10 @@ impl Runs {
         let mut at = 0;
         while let Some(parent) = family.get(at).cloned() {
             let is_child = |shown: &Shown| {
-                shown.face.as_ref().is_some_and(|face| face.parent.as_ref() == Some(&parent))
+                shown
+                    .face
+                    .as_ref()
+                    .is_some_and(|face| face.parent.as_deref() == Some(parent.as_str()))
             };
             let children = open.iter().filter(|(_, run)| is_child(&run.shown));
             let children: Vec<String> = children.map(|(name, _)| name.clone()).collect();

@@ -83,7 +83,7 @@ impl Store for Shaky {
 impl Accounts for Shaky {
     async fn reserve(
         &self,
-        claims: &[Claim],
+        claims: Vec<Claim>,
         ask: Ask,
         patience: Patience,
     ) -> Result<Lease, Refusal> {

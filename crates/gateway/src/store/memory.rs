@@ -13,8 +13,8 @@ use foldhash::fast::RandomState;
 use softland_session::core::Digest;
 use softland_session::{Answered, Link, Shown};
 
-use super::{Changes, Found, Scope, Store, StoreError};
-use kept::{Kept, Policies, Run};
+use super::{Changes, Found, RunState, Scope, Store, StoreError};
+use kept::{Kept, Policies};
 
 /// Conversations that are kept.
 const SCOPES: usize = 4096;
@@ -56,7 +56,7 @@ struct Turn {
     scope: Arc<str>,
     run: Digest,
     /// As it was then: shared with the conversation until that goes on.
-    then: Arc<Run>,
+    then: Arc<RunState>,
     /// The first history that went on from here.
     child: Option<Digest>,
 }
@@ -72,7 +72,7 @@ impl Store for MemoryStore {
             *used = clock;
             let fork = known.child.is_some_and(|child| child != here);
             known.child.get_or_insert(here);
-            let (scope, run, then) = (known.scope.to_string(), known.run, known.then.state());
+            let (scope, run, then) = (Arc::clone(&known.scope), known.run, Arc::clone(&known.then));
             return Ok(Some(Found { scope, fork, then, run }));
         }
         Ok(None)

@@ -11,7 +11,7 @@ fn turn(before: &str) -> Answered {
 }
 
 fn state(id: &str, tokens: u64) -> RunState {
-    RunState { id: id.to_owned(), tokens, ..RunState::default() }
+    RunState { id: id.into(), tokens, ..RunState::default() }
 }
 
 #[tokio::test]
@@ -25,7 +25,7 @@ async fn a_turn_finds_its_conversation_and_a_second_child_is_a_fork() {
     store.keep("s", changes).await.unwrap();
     let (one, other) = (digest("one"), digest("other"));
     let found = store.find(&[turn("x"), turn("a")], one).await.unwrap().unwrap();
-    assert_eq!((found.scope.as_str(), found.fork, found.then.tokens), ("s", false, 5));
+    assert_eq!((&*found.scope, found.fork, found.then.tokens), ("s", false, 5));
     assert!(!store.find(&[turn("a")], one).await.unwrap().unwrap().fork, "a retry is no fork");
     assert!(store.find(&[turn("a")], other).await.unwrap().unwrap().fork);
     assert_eq!(store.find(&[turn("x")], one).await.unwrap(), None);
@@ -97,8 +97,8 @@ async fn what_was_kept_comes_back_as_it_was() {
         let pin = Box::new(pin);
         let known = Counted { context: key, tokens: n, shown: [n, 2, 3] };
         let state = RunState {
-            id: format!("run {n}"),
-            account: format!("account {n}"),
+            id: format!("run {n}").into(),
+            account: format!("account {n}").into(),
             cost: NanoUsd(n),
             ended: n == 9,
             begun: n,
@@ -120,13 +120,13 @@ async fn what_was_kept_comes_back_as_it_was() {
             used: Some(used.clone()),
             turn: None,
         };
-        let before = expected.runs.get(&key).map(|run: &RunState| (run.tokens + 100, run.cost));
+        let before = expected.runs.get(&key).map(|run| (run.tokens + 100, run.cost));
         let (tokens, cost) = before.unwrap_or_default();
         let state = RunState { tokens: tokens + n, cost: cost + NanoUsd(n), ..state };
         expected.pins.insert(key, pin);
         expected.tails.insert(key, tail);
         expected.results.entry(key).or_insert(seen);
-        expected.runs.insert(key, state);
+        expected.runs.insert(key, Arc::new(state));
         expected.newest = Some(key);
         expected.first = Some(key);
         expected.tools = Some(digest("tools"));
@@ -150,7 +150,7 @@ async fn a_record_that_looked_less_far_does_not_win() {
 /// What a request of an unnamed conversation changes.
 fn changes(n: u64, turn_of: u64) -> Changes {
     let key = digest(&format!("run {n}"));
-    let account = format!("run:conv-{n}:{key:?}");
+    let account = format!("run:conv-{n}:{key:?}").into();
     let pins = [(key, pinned(0))].into();
     let state = RunState { account, last: turn_of, ..state(&format!("run_{n:020}"), 1) };
     Changes {
@@ -177,7 +177,7 @@ async fn many_conversations_are_bounded_and_the_newest_stay() {
     assert!(store.recall("conv-9999").await.unwrap().newest.is_some());
     assert_eq!(*store.recall("conv-1").await.unwrap(), Scope::default());
     let found = store.find(&[turn("9999.3")], digest("x")).await.unwrap().unwrap();
-    assert_eq!((found.scope.as_str(), found.then.tokens), ("conv-9999", 4));
+    assert_eq!((&*found.scope, found.then.tokens), ("conv-9999", 4));
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Values to columns and back.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row as SqlRow, params};
 use softland_core::{Digest, NanoUsd};
@@ -288,7 +288,7 @@ pub(crate) fn note_unlogged(db: &Connection, first: &BTreeMap<i64, u64>) -> rusq
 }
 
 /// The lines of the last batch: run, number and text.
-pub(crate) fn unlogged(db: &Connection) -> rusqlite::Result<Vec<(String, u64, Vec<u8>)>> {
+pub(crate) fn unlogged(db: &Connection) -> rusqlite::Result<Vec<(Arc<str>, u64, Vec<u8>)>> {
     let noted: String = db.query_row("SELECT runs FROM unlogged", [], |row| row.get(0))?;
     let first: BTreeMap<i64, u64> = serde_json::from_str(&noted).unwrap_or_default();
     let mut found = Vec::new();

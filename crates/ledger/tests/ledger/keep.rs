@@ -208,7 +208,7 @@ fn lists_are_filtered_and_newest_first() {
     for (number, session) in ["s1", "s2", "s1", "s2"].into_iter().enumerate() {
         let Record::RunStart(mut begun) = start(&format!("run-{number}")) else { unreachable!() };
         begun.at = NOW + number as u64;
-        begun.session = session.to_owned();
+        begun.session = session.into();
         records.push(Record::RunStart(begun));
     }
     records.push(end("run-3"));
@@ -261,7 +261,7 @@ fn runs_have_the_names_that_clients_give_them() {
     let place = Place::new();
     let named = |run: &str, name: Option<&str>, at: u64, observed: bool| {
         let Record::RunStart(begun) = start(run) else { unreachable!() };
-        let name = name.map(str::to_owned);
+        let name = name.map(Into::into);
         Record::RunStart(RunStart { at: NOW + at, name, observed, ..begun })
     };
     place.write(vec![
@@ -294,7 +294,7 @@ fn what_belongs_to_no_run_is_summed() {
     assert_eq!(place.reader().beside(&Query::default()).unwrap(), nothing());
     let loose = |turn: u64, session: &str, cost: Option<NanoUsd>| {
         let Record::Request(request) = request(None, turn) else { unreachable!() };
-        let session = Some(session.to_owned());
+        let session = Some(session.into());
         Record::Request(Request { session, cost, ..request })
     };
     place.write(vec![

@@ -105,11 +105,11 @@ pub(crate) fn check_lines(lines: &[Value]) {
 pub(crate) fn start(run: &str) -> Record {
     Record::RunStart(RunStart {
         at: NOW,
-        run: run.to_owned(),
-        session: "s1".to_owned(),
+        run: run.into(),
+        session: "s1".into(),
         agent: None,
         continues: None,
-        model: "claude-opus-5-5".to_owned(),
+        model: "claude-opus-5-5".into(),
         policy: "coding".to_owned(),
         client: Some("claude-cli/2.1".to_owned()),
         name: None,
@@ -121,12 +121,12 @@ pub(crate) fn request(run: Option<&str>, turn: u64) -> Record {
     Record::Request(Request {
         at: NOW + turn * 1000,
         id: format!("req-{turn}"),
-        run: run.map(str::to_owned),
-        session: Some("s1".to_owned()),
+        run: run.map(Into::into),
+        session: Some("s1".into()),
         turn,
-        upstream: "anthropic".to_owned(),
+        upstream: "anthropic".into(),
         path: "/v1/messages".to_owned(),
-        model: Some("claude-opus-5-5".to_owned()),
+        model: Some("claude-opus-5-5".into()),
         rung: None,
         status: Some(200),
         input: 10,
@@ -141,7 +141,7 @@ pub(crate) fn request(run: Option<&str>, turn: u64) -> Record {
 }
 
 pub(crate) fn event(run: &str, turn: u64, event: &'static str, fields: &str) -> Record {
-    let (run, fields) = (run.to_owned(), fields.to_owned());
+    let (run, fields) = (run.into(), fields.to_owned());
     Record::Event(Event { at: NOW + turn * 1000 + 1, run, turn, event, fields })
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn end(run: &str) -> Record {
     let because = Because::count(Reason::ToolCalls, 30, 30);
     Record::RunEnd(RunEnd {
         at: NOW + 60_000,
-        run: run.to_owned(),
+        run: run.into(),
         ended: Ended::by(Outcome::Landed, &because, Some(Rung::Ask)),
         local: false,
         answer: Some("the answer".to_owned()),

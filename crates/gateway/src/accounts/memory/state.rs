@@ -201,9 +201,10 @@ impl State {
     }
 
     /// Takes a place out of the line; its accounts.
-    fn remove(&mut self, ticket: u64) -> Vec<String> {
+    fn remove(&mut self, ticket: u64) -> Vec<Arc<str>> {
         let Some(waiter) = self.line.remove(&ticket) else { return Vec::new() };
-        let accounts: Vec<String> = waiter.claims.into_iter().map(|claim| claim.account).collect();
+        let accounts: Vec<Arc<str>> =
+            waiter.claims.into_iter().map(|claim| claim.account).collect();
         for account in &accounts {
             self.waits_no_more(key(account), ticket);
         }
@@ -223,7 +224,7 @@ impl State {
     pub(super) fn settle(
         &mut self,
         now: Instant,
-        accounts: &[String],
+        accounts: &[Arc<str>],
         reserved: NanoUsd,
         actual: NanoUsd,
     ) {
@@ -239,7 +240,7 @@ impl State {
     }
 
     /// Makes a lease smaller.
-    pub(super) fn lower(&mut self, now: Instant, accounts: &[String], by: NanoUsd) {
+    pub(super) fn lower(&mut self, now: Instant, accounts: &[Arc<str>], by: NanoUsd) {
         for account in accounts {
             if let Some(account) = self.accounts.get_mut(&key(account)) {
                 account.balance.reserved = account.balance.reserved.less(by);
@@ -281,7 +282,7 @@ impl State {
     }
 
     /// Something may have come free in these accounts.
-    fn freed(&mut self, now: Instant, accounts: &[String]) {
+    fn freed(&mut self, now: Instant, accounts: &[Arc<str>]) {
         let waiting = accounts.iter().filter_map(|account| self.waiting.get(&key(account)));
         let waiting: BTreeSet<u64> = waiting.flatten().copied().collect();
         if !waiting.is_empty() {
@@ -445,14 +446,14 @@ impl<'a> Room<'a> {
 
     fn short(&self, least: NanoUsd) -> Short {
         let Balance { spent, reserved } = self.balance;
-        Short { account: self.account.to_owned(), limit: self.limit, spent, reserved, least }
+        Short { account: self.account.into(), limit: self.limit, spent, reserved, least }
     }
 }
 
 impl Waiter {
     /// The claims with a limit.
     fn limited(&self) -> impl Iterator<Item = (&str, NanoUsd)> {
-        self.claims.iter().filter_map(|claim| Some((claim.account.as_str(), claim.limit?)))
+        self.claims.iter().filter_map(|claim| Some((&*claim.account, claim.limit?)))
     }
 
     /// What he takes of this room, if he takes any.

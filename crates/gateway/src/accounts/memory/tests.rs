@@ -4,7 +4,7 @@ use super::*;
 use std::time::Duration;
 
 fn visit(state: &mut State, now: Instant, account: &str) -> Result<(), Refusal> {
-    let claims = vec![Claim { account: account.to_owned(), limit: Some(NanoUsd(100)) }];
+    let claims = vec![Claim { account: account.into(), limit: Some(NanoUsd(100)) }];
     let ask = Ask::exactly(NanoUsd(10));
     let ticket = state.enter(now, claims, ask, Patience::NONE, Arc::new(Notify::new()))?;
     assert!(matches!(state.look(now, ticket), Look::Granted(NanoUsd(10))));
@@ -12,7 +12,7 @@ fn visit(state: &mut State, now: Instant, account: &str) -> Result<(), Refusal> 
 }
 
 fn settle(state: &mut State, now: Instant, account: &str) {
-    state.settle(now, &[account.to_owned()], NanoUsd(10), NanoUsd(7));
+    state.settle(now, &[account.into()], NanoUsd(10), NanoUsd(7));
 }
 
 /// 100,000 accounts stay; one more, and those idle for two days go, others not.
@@ -102,8 +102,8 @@ proptest! {
 struct Played {
     state: State,
     began: Instant,
-    leases: Vec<(Vec<String>, NanoUsd)>,
-    line: Vec<(Vec<String>, u64)>,
+    leases: Vec<(Vec<Arc<str>>, NanoUsd)>,
+    line: Vec<(Vec<Arc<str>>, u64)>,
 }
 
 impl Default for Played {
@@ -125,10 +125,10 @@ impl Played {
         let claims: Vec<Claim> = claimed
             .map(|at| {
                 let limit = Some(NanoUsd(limits[at])).filter(|limit| limit.0 > 0);
-                Claim { account: format!("account {at}"), limit }
+                Claim { account: format!("account {at}").into(), limit }
             })
             .collect();
-        let accounts: Vec<String> = claims.iter().map(|claim| claim.account.clone()).collect();
+        let accounts: Vec<Arc<str>> = claims.iter().map(|claim| claim.account.clone()).collect();
         let ask = Ask::new(NanoUsd(most), NanoUsd(least), NanoUsd(least));
         let patience =
             Patience { for_most: Duration::from_secs(5), in_all: Duration::from_secs(30) };
@@ -144,7 +144,7 @@ impl Played {
         self.stands(got)
     }
 
-    fn looks(&mut self, now: Instant, accounts: Vec<String>, ticket: u64) -> String {
+    fn looks(&mut self, now: Instant, accounts: Vec<Arc<str>>, ticket: u64) -> String {
         let look = self.state.look(now, ticket);
         let got = format!("{look:?}");
         match look {

@@ -144,7 +144,7 @@ impl Flow {
     /// What an unread response cost does not show: it is booked as the worst case.
     fn book_unread(&mut self) {
         let cost = self.account.unread();
-        let run = self.account.state.id.as_str();
+        let run = &self.account.state.id;
         self.record.billed((&self.opening, run), Tokens::default(), cost, Some(UNREAD));
     }
 
@@ -181,7 +181,7 @@ impl Flow {
             *answer.body_mut() = Body::full(body);
             return self.refused(answer);
         }
-        tracing::info!(id = %self.opening.target.id, model, "another output limit is tried");
+        tracing::info!(id = %self.opening.target.id, %model, "another output limit is tried");
         self.account.nothing();
         self.settle_record();
         // It was no answer to anything: the request is as it was before.

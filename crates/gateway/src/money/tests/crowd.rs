@@ -71,7 +71,7 @@ impl Session {
         let mut tries = 0;
         loop {
             sleep(Duration::from_millis(dice.roll(0, 2_000))).await;
-            match reserve(&self.accounts, &self.claims, want(crowd.stream), || {}).await {
+            match reserve(&self.accounts, self.claims.clone(), want(crowd.stream), || {}).await {
                 Reserved::Granted { lease, output_limit } => {
                     tries = 0;
                     self.note(|seen| {
@@ -99,7 +99,7 @@ impl Session {
     /// The last request of a run, from what was held back, if somebody else has not used it.
     async fn answer(&self, crowd: Crowd, dice: &mut Dice) {
         let last = Want { floor: 16, ..want(crowd.stream) };
-        let result = reserve(&self.accounts, &claims(500), last, || {}).await;
+        let result = reserve(&self.accounts, claims(500).to_vec(), last, || {}).await;
         if let Reserved::Granted { lease, output_limit } = result {
             self.respond(crowd, dice, lease, output_limit).await;
             self.note(|seen| seen.answered += 1);

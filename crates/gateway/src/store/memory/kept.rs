@@ -8,10 +8,10 @@ use std::mem::{size_of, size_of_val};
 use std::sync::Arc;
 
 use softland_session::core::policy::Policy;
-use softland_session::core::{Decided, Digest, NanoUsd, Pinned, Used, lines};
+use softland_session::core::{Decided, Digest, Pinned, Used, lines};
 use softland_session::{KeptTail, Seen};
 
-use crate::store::{Changes, Counted, RunState, Scope};
+use crate::store::{Changes, RunState, Scope};
 
 /// Runs of one conversation.
 const RUNS: usize = 64;
@@ -28,7 +28,7 @@ pub(super) struct Kept {
     pins: Sorted<Pin>,
     tails: Sorted<KeptTail>,
     results: Sorted<Seen>,
-    runs: Sorted<Arc<Run>>,
+    runs: Sorted<Arc<RunState>>,
     newest: Option<Digest>,
     first: Option<Digest>,
     tools: Option<Digest>,
@@ -45,22 +45,6 @@ struct Pin {
     carried: Option<Box<Used>>,
 }
 
-/// A run's state; its names are shared with the states before it.
-#[derive(Clone, Debug)]
-pub(super) struct Run {
-    id: Arc<str>,
-    account: Arc<str>,
-    tokens: u64,
-    cost: NanoUsd,
-    ended: bool,
-    begun: u64,
-    last: u64,
-    active: u64,
-    tool_refusals: u64,
-    vain: Option<(Digest, u64)>,
-    known: Option<Counted>,
-}
-
 /// Policies in use, each once.
 #[derive(Debug, Default)]
 pub(super) struct Policies(Vec<Arc<Policy>>);
@@ -72,7 +56,7 @@ impl Kept {
             pins: self.pins.iter().map(|(run, pin)| (*run, Box::new(pin.pinned()))).collect(),
             tails: self.tails.iter().cloned().collect(),
             results: self.results.iter().copied().collect(),
-            runs: self.runs.iter().map(|(run, state)| (*run, state.state())).collect(),
+            runs: self.runs.iter().map(|(run, state)| (*run, Arc::clone(state))).collect(),
             newest: self.newest,
             first: self.first,
             tools: self.tools,
@@ -85,7 +69,7 @@ impl Kept {
         &mut self,
         changes: Changes,
         policies: &mut Policies,
-    ) -> Option<(Digest, Arc<Run>)> {
+    ) -> Option<(Digest, Arc<RunState>)> {
         for (run, pinned) in changes.pins {
             if self.pins.get(&run).is_none_or(|kept| kept.looked <= pinned.looked) {
                 self.pins.insert(run, Pin::of(*pinned, policies));
@@ -111,7 +95,7 @@ impl Kept {
             state.tokens = state.tokens.saturating_add(tokens);
         }
         let then = changes.run.map(|(run, state)| {
-            let state = Arc::new(Run::after(self.runs.get(&run).map(Arc::as_ref), state));
+            let state = Arc::new(after(self.runs.get(&run).map(Arc::as_ref), state));
             self.runs.insert(run, Arc::clone(&state));
             self.newest = Some(run);
             (run, state)
@@ -141,7 +125,7 @@ impl Kept {
             pin.decided.capacity() * size_of::<Decided>() + pin.carried.as_deref().map_or(0, used)
         });
         let tails = self.tails.iter().map(|(_, tail)| tail.messages.len() + tail.shown.len());
-        let runs = self.runs.len() * (size_of::<Run>() + 128);
+        let runs = self.runs.len() * (size_of::<RunState>() + 128);
         size_of::<Self>()
             + self.pins.bytes()
             + self.tails.bytes()
@@ -172,46 +156,16 @@ impl Pin {
     }
 }
 
-impl Run {
-    /// What follows `before`: tokens and cost are added, the rest replaced.
-    fn after(before: Option<&Self>, state: RunState) -> Self {
-        let RunState { id, account, tokens, cost, ended, begun, last, active, .. } = state;
-        let RunState { tool_refusals, vain, known, .. } = state;
-        let same = |text: &str, old: Option<&Arc<str>>| match old.filter(|old| &***old == text) {
-            Some(old) => Arc::clone(old),
-            None => Arc::from(text),
-        };
-        let spent = before.map(|run| (run.tokens, run.cost)).unwrap_or_default();
-        Self {
-            id: same(&id, before.map(|run| &run.id)),
-            account: same(&account, before.map(|run| &run.account)),
-            tokens: spent.0.saturating_add(tokens),
-            cost: spent.1 + cost,
-            ended,
-            begun,
-            last,
-            active,
-            tool_refusals,
-            vain,
-            known,
-        }
-    }
-
-    /// As the rest of the gateway reads it.
-    pub(super) fn state(&self) -> RunState {
-        RunState {
-            id: self.id.to_string(),
-            account: self.account.to_string(),
-            tokens: self.tokens,
-            cost: self.cost,
-            ended: self.ended,
-            begun: self.begun,
-            last: self.last,
-            active: self.active,
-            tool_refusals: self.tool_refusals,
-            vain: self.vain,
-            known: self.known,
-        }
+/// What follows `before`: tokens and cost are added, the rest replaced.
+fn after(before: Option<&RunState>, state: RunState) -> RunState {
+    let Some(before) = before else { return state };
+    let same = |new: Arc<str>, old: &Arc<str>| if new == *old { Arc::clone(old) } else { new };
+    RunState {
+        id: same(state.id, &before.id),
+        account: same(state.account, &before.account),
+        tokens: before.tokens.saturating_add(state.tokens),
+        cost: before.cost + state.cost,
+        ..state
     }
 }
 
