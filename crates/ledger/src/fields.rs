@@ -1,6 +1,7 @@
 //! The text of event lines: the envelope, and each event's fields in the contract's words
 //! (sections 6 and 7).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -68,18 +69,18 @@ fn quoted(out: &mut Vec<u8>, text: &str) {
 
 /// The fields of an event as they are kept: a JSON object on one line, without the envelope's
 /// names, and without what was said unless whole contents are kept.
-pub(crate) fn of_event(event: &str, fields: &str, full: bool) -> String {
+pub(crate) fn of_event<'a>(event: &str, fields: &'a str, full: bool) -> Cow<'a, str> {
     let said = CONTENTS.iter().find(|(name, _)| *name == event).map(|(_, field)| *field);
     let said = said.filter(|_| !full);
     let taken = match shape(fields) {
         Some(Shape::Plain) if said.is_none() && !fields.contains(['\n', '\r']) => {
-            return fields.trim().to_owned();
+            return Cow::Borrowed(fields.trim());
         }
         Some(_) => serde_json::from_str::<BTreeMap<String, Value>>(fields).ok(),
         None => None,
     };
     let Some(taken) = taken else {
-        return json(&BTreeMap::from([("unreadable_bytes", fields.len())]));
+        return json(&BTreeMap::from([("unreadable_bytes", fields.len())])).into();
     };
     let mut kept = BTreeMap::new();
     for (name, value) in taken {
@@ -94,7 +95,7 @@ pub(crate) fn of_event(event: &str, fields: &str, full: bool) -> String {
             kept.insert(name, value);
         }
     }
-    json(&kept)
+    json(&kept).into()
 }
 
 /// What the text of an object is like.

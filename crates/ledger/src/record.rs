@@ -139,7 +139,8 @@ impl Record {
             Self::RunStart(r) => (&r.run, r.at, 0, "run_start", fields::of_start(r)),
             Self::Request(r) => (r.run.as_ref()?, r.at, r.turn, "usage", fields::of_request(r)),
             Self::Event(r) => {
-                (&r.run, r.at, r.turn, r.event, fields::of_event(r.event, &r.fields, full))
+                let fields = fields::of_event(r.event, &r.fields, full).into_owned();
+                (&r.run, r.at, r.turn, r.event, fields)
             }
             Self::RunEnd(r) => {
                 let event = fields::last_event(&r.ended);

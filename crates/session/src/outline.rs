@@ -2,6 +2,8 @@
 //!
 //! It decides nothing: who keeps a store finds a conversation again by what is here.
 
+use std::borrow::Cow;
+
 use softland_core::{Digest, tables};
 use softland_wire::request::{
     BlockKind, Content, Message as RequestMessage, Request, ResultContent, Role, ThinkingMode,
@@ -76,7 +78,7 @@ impl Outline {
     /// What a response's calls will be known by in later histories.
     #[must_use]
     pub fn calls_of(ids: &[&str]) -> Option<Digest> {
-        telling(ids.iter().map(|id| (*id).to_owned()).collect())
+        telling(ids.iter().map(|id| Cow::Borrowed(*id)))
     }
 
     fn empty(request: &Request<'_>) -> Self {
@@ -161,20 +163,27 @@ fn said(content: &ResultContent<'_>) -> Digest {
     }
 }
 
-fn ids(message: &RequestMessage<'_>) -> Vec<String> {
-    let Content::Blocks { blocks, .. } = &message.content else { return Vec::new() };
-    let ids = blocks.iter().filter_map(|block| match &block.kind {
-        BlockKind::ToolUse { id, server: false, .. } => Some(id.unescape().into_owned()),
+fn ids<'a>(message: &RequestMessage<'a>) -> impl Iterator<Item = Cow<'a, str>> {
+    let blocks = match &message.content {
+        Content::Blocks { blocks, .. } => blocks.as_slice(),
+        Content::Text(..) => &[],
+    };
+    blocks.iter().filter_map(|block| match &block.kind {
+        BlockKind::ToolUse { id, server: false, .. } => Some(id.unescape()),
         _ => None,
-    });
-    ids.collect()
+    })
 }
 
-fn telling(ids: Vec<String>) -> Option<Digest> {
-    let tells =
-        |id: &String| id.len() >= TELLING_ID && id.bytes().any(|byte| byte.is_ascii_digit());
-    (!ids.is_empty() && ids.iter().all(tells))
-        .then(|| ids.iter().fold(Digest::EMPTY, |sum, id| sum.with(Digest::of(id.as_bytes()))))
+/// The digest of the ids, where there are any and each tells.
+fn telling<'a>(ids: impl Iterator<Item = Cow<'a, str>>) -> Option<Digest> {
+    let mut sum = None;
+    for id in ids {
+        if id.len() < TELLING_ID || !id.bytes().any(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        sum = Some(sum.unwrap_or(Digest::EMPTY).with(Digest::of(id.as_bytes())));
+    }
+    sum
 }
 
 fn is_summary(message: &RequestMessage<'_>) -> bool {

@@ -13,6 +13,7 @@
 mod cursor;
 mod ends;
 mod read;
+mod strict;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -20,7 +21,7 @@ mod text;
 use std::fmt;
 
 pub use cursor::{Cursor, Kind, Member};
-pub(crate) use read::is_strict_object;
+pub(crate) use strict::is_strict_object;
 pub(crate) use text::write_inner;
 pub use text::{Chars, Str, write_str};
 

@@ -57,9 +57,3 @@ impl Str<'_> {
         self.unescape().into_owned()
     }
 }
-
-/// Whether `text` is a JSON object to the strictest reader: what a tool is run with is parsed
-/// again, and what goes back is parsed by the API, so this crate's own leniency will not do.
-pub(crate) fn is_strict_object(text: &str) -> bool {
-    serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text).is_ok()
-}
