@@ -8,8 +8,8 @@ use softland_bench_texts::answers;
 use softland_bench_texts::requests::{self, Kind, LONG_MODEL, Wire};
 use softland_session::core::Role;
 use softland_session::core::policy::Policy;
-use softland_session::wire::{Api, Splice};
 use softland_session::wire::sse::{DEFAULT_LIMIT, Decoder};
+use softland_session::wire::{Api, Splice};
 use softland_session::{Context, Exchange, Out, Step};
 
 /// The most times a path is run. Its inputs are always made for all of them.

@@ -156,7 +156,7 @@ pub fn response_events(last: bool, nanos: u128) -> Vec<Bytes> {
     events.add("response.output_text.done", at(json!({"text": text, "logprobs": []})));
     events.add("response.content_part.done", at(json!({"part": part(&text)})));
     let said = message_item(&text, "completed");
-    events.add("response.output_item.done", json!({"output_index": 0, "item": said.clone()}));
+    events.add("response.output_item.done", json!({"output_index": 0, "item": said}));
     let mut items = vec![said];
     if !last {
         let place = json!({"item_id": "fc_bench_item", "output_index": 1});
@@ -170,7 +170,7 @@ pub fn response_events(last: bool, nanos: u128) -> Vec<Bytes> {
         let whole = json!({"arguments": pieces.concat()});
         events.add("response.function_call_arguments.done", at(whole));
         let item = call_item(&pieces.concat(), "completed");
-        events.add("response.output_item.done", json!({"output_index": 1, "item": item.clone()}));
+        events.add("response.output_item.done", json!({"output_index": 1, "item": item}));
         items.push(item);
     }
     events.add("response.completed", json!({"response": responded(0, "completed", items)}));

@@ -55,6 +55,8 @@ async fn a_gateway() {
 struct Alone {
     address: SocketAddr,
     _child: Child,
+    /// Where it puts what it keeps. It is killed, and takes nothing away itself.
+    _folder: TempDir,
 }
 
 impl Alone {
@@ -65,6 +67,8 @@ impl Alone {
             command.env_remove(name).env_remove(name.to_lowercase());
         }
         command.env_remove("SSL_CERT_DIR").env_remove("REQUEST_METHOD");
+        let folder = TempDir::new().expect("a folder");
+        command.env("TMPDIR", folder.path());
         command.env(UPSTREAM, upstream).envs(environment.iter().copied());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().expect("a process");
@@ -80,7 +84,7 @@ impl Alone {
         let address = tokio::time::timeout(LONG, address).await.expect("it starts");
         // Its further output is read, so that it never waits for somebody to.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        Self { address, _child: child }
+        Self { address, _child: child, _folder: folder }
     }
 
     async fn ask(&self, client: &Client) -> Message {

@@ -5,13 +5,13 @@
 //! and what is remembered of runs is read again when somebody else has written.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::book::{Book, Row, Taken};
 use crate::file::{self, Identity};
+use crate::log::Place;
 use crate::options::{OpenError, OpenProblem};
 use crate::record::{Record, RunEnd};
 
@@ -190,8 +190,8 @@ impl Db {
         Ok(written)
     }
 
-    /// The lines of the last batch, which may have missed the log: run, number and text.
-    pub(crate) fn unlogged(&self) -> rusqlite::Result<Vec<(Arc<str>, u64, Vec<u8>)>> {
+    /// The lines of the last batch, which may have missed the log, each with its text.
+    pub(crate) fn unlogged(&self) -> rusqlite::Result<Vec<(Place, Vec<u8>)>> {
         rows::unlogged(&self.connection)
     }
 

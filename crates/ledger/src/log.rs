@@ -17,6 +17,9 @@ use crate::file::{self, Identity};
 /// How much of an existing log's end is read at the start, in bytes.
 const TAIL: u64 = 16 << 20;
 
+/// What names a line: its run and its number.
+pub(crate) type Place = (Arc<str>, u64);
+
 /// An event log.
 #[derive(Debug)]
 pub(crate) struct Log {
@@ -116,11 +119,11 @@ impl Log {
         PathBuf::from(name)
     }
 
-    /// The lines at the end of the log: run and number.
+    /// The lines at the end of the log.
     ///
     /// # Errors
     /// When the log cannot be read.
-    pub(crate) fn recent(&mut self) -> io::Result<HashSet<(Arc<str>, u64)>> {
+    pub(crate) fn recent(&mut self) -> io::Result<HashSet<Place>> {
         let standings = tail(self.file()?)?;
         Ok(standings.into_iter().map(|line| (line.run.into(), line.seq)).collect())
     }

@@ -177,10 +177,8 @@ impl Writer {
                 let missing = db.unlogged().map_err(Fault::Db)?;
                 if !missing.is_empty() {
                     let there = log.recent().map_err(|error| other(&error))?;
-                    let missing = missing.into_iter();
-                    let missing =
-                        missing.filter(|(run, seq, _)| !there.contains(&(run.clone(), *seq)));
-                    self.text.extend(missing.flat_map(|(_, _, text)| text));
+                    let missing = missing.into_iter().filter(|(place, _)| !there.contains(place));
+                    self.text.extend(missing.flat_map(|(_, text)| text));
                 }
             }
             None => {

@@ -1,13 +1,14 @@
 //! Values to columns and back.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row as SqlRow, params};
 use softland_core::{Digest, NanoUsd};
 
 use crate::book::{End, Row, Sink, usage_line};
 use crate::fields::{self, Envelope};
+use crate::log::Place;
 use crate::record::Request;
 
 /// The columns that [`row_of`] reads, in order.
@@ -287,8 +288,8 @@ pub(crate) fn note_unlogged(db: &Connection, first: &BTreeMap<i64, u64>) -> rusq
     db.prepare_cached(sql)?.execute([fields::json(first)]).map(drop)
 }
 
-/// The lines of the last batch: run, number and text.
-pub(crate) fn unlogged(db: &Connection) -> rusqlite::Result<Vec<(Arc<str>, u64, Vec<u8>)>> {
+/// The lines of the last batch, each with its text.
+pub(crate) fn unlogged(db: &Connection) -> rusqlite::Result<Vec<(Place, Vec<u8>)>> {
     let noted: String = db.query_row("SELECT runs FROM unlogged", [], |row| row.get(0))?;
     let first: BTreeMap<i64, u64> = serde_json::from_str(&noted).unwrap_or_default();
     let mut found = Vec::new();
@@ -299,7 +300,7 @@ pub(crate) fn unlogged(db: &Connection) -> rusqlite::Result<Vec<(Arc<str>, u64, 
         for kept in lines(db, id, from)?.iter().filter(|kept| kept.seq <= last) {
             let mut text = Vec::new();
             fields::line(&mut text, &kept.envelope(&row.run), &kept.fields);
-            found.push((row.run.clone(), kept.seq, text));
+            found.push(((row.run.clone(), kept.seq), text));
         }
     }
     Ok(found)
