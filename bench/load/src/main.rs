@@ -22,7 +22,7 @@ use table::Amount;
 use targets::Target;
 
 const USAGE: &str = "\
-usage: bench/run [table] [--quick] [--rounds N] [--only NAME,NAME] [--strict]
+usage: bench/run [table] [--quick] [--rounds N] [--only NAME,NAME] [--plain] [--strict]
        bench/run streams [--count N] [--only NAME]
        bench/run soak [--requests N] [--only NAME]
        bench/run costs [--requests N] [--only NAME,NAME]
@@ -134,7 +134,8 @@ impl Args {
             match word.as_str() {
                 "table" | "streams" | "soak" | "costs" | "mock" => args.command = word,
                 "trace" => (args.command, args.folder) = (word.clone(), value()?),
-                "--quick" => args.amount = Amount::QUICK,
+                "--quick" => args.amount = Amount { plain: args.amount.plain, ..Amount::QUICK },
+                "--plain" => args.amount.plain = true,
                 "--strict" => args.strict = true,
                 "--rounds" => args.amount.rounds = number(&value()?)?,
                 "--count" => args.count = number(&value()?)?,

@@ -20,13 +20,15 @@ pub(crate) struct Amount {
     pub(crate) steady: u32,
     /// Requests of 1 MB.
     pub(crate) long: u32,
+    /// Only the closed loop of short requests answered whole.
+    pub(crate) plain: bool,
 }
 
 impl Amount {
     pub(crate) const FULL: Self =
-        Self { rounds: 3, time: Duration::from_secs(3), steady: 400, long: 100 };
+        Self { rounds: 3, time: Duration::from_secs(3), steady: 400, long: 100, plain: false };
     pub(crate) const QUICK: Self =
-        Self { rounds: 1, time: Duration::from_secs(1), steady: 100, long: 30 };
+        Self { rounds: 1, time: Duration::from_secs(1), steady: 100, long: 30, plain: false };
 }
 
 /// Streams that are open at the same time.
@@ -46,7 +48,8 @@ enum Load {
 pub(crate) async fn measure(targets: &[Target], amount: Amount) -> (Figures, Vec<String>) {
     let (mut figures, mut problems) = (Figures::default(), Vec::new());
     for round in 0..amount.rounds {
-        for load in [Load::Plain, Load::Stream, Load::Open, Load::Long] {
+        let loads = [Load::Plain, Load::Stream, Load::Open, Load::Long];
+        for load in loads.into_iter().take(if amount.plain { 1 } else { loads.len() }) {
             for target in targets.iter().filter(|t| !matches!(load, Load::Long) || t.has_long()) {
                 say(round, amount.rounds, load, *target);
                 let mut note = |figure, value| figures.add(figure, *target, round, value);
