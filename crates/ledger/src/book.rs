@@ -71,6 +71,8 @@ pub(crate) struct Row {
     pub(crate) end: Option<End>,
     /// It has changed since it was last kept.
     pub(crate) changed: bool,
+    /// So has more of it than going on changes: its names, or its end.
+    pub(crate) whole: bool,
     /// It was never kept.
     pub(crate) new: bool,
     /// The batch under way has to do with it.
@@ -229,7 +231,7 @@ impl Book {
     pub(crate) fn kept(&mut self, all: bool) {
         for place in self.batch.drain(..) {
             if let Some(row) = self.rows.get_mut(place) {
-                (row.changed, row.new, row.in_batch) = (false, false, false);
+                (row.changed, row.whole, row.new, row.in_batch) = (false, false, false, false);
             }
         }
         let most = if all { REMEMBERED * 16 } else { REMEMBERED };
@@ -343,7 +345,7 @@ impl Row {
     }
 
     fn begin(&mut self, start: &RunStart) {
-        self.met = true;
+        (self.met, self.whole) = (true, true);
         self.touch(start.at, 0);
         self.session = Some(start.session.clone());
         self.agent = start.agent.clone();
@@ -363,6 +365,7 @@ impl Row {
         }
         if !self.met {
             // Its beginning was lost, or comes yet.
+            self.whole = true;
             self.session = self.session.take().or_else(|| request.session.clone());
             self.model = self.model.take().or_else(|| request.model.clone());
         }
@@ -377,6 +380,7 @@ impl Row {
     }
 
     fn finish(&mut self, end: &RunEnd) {
+        self.whole = true;
         self.touch(end.at, end.turns);
         self.turns = end.turns;
         self.tool_calls = end.tool_calls;

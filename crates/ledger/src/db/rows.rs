@@ -27,6 +27,12 @@ const CHANGED: &str = "UPDATE runs SET session = ?3, agent = ?4, continues = ?5,
     reason = ?25, local = ?26, ending = ?27, name = ?28, observed = ?29 \
     WHERE id = ?1 AND run = ?2 AND started = ?9";
 
+/// What going on changes. A run that was deleted, or another one that has its id now, is not met:
+/// others' writing is noticed under the lock before a batch, and `started` costs next to nothing.
+const GOES_ON: &str = "UPDATE runs SET last = ?3, next_seq = ?4, turns = ?5, requests = ?6, \
+    input = ?7, output = ?8, cache_read = ?9, cache_write = ?10, cost = ?11, unpriced = ?12 \
+    WHERE id = ?1 AND started = ?2";
+
 /// A whole number as SQLite holds it: what is larger is the largest.
 fn int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
@@ -53,16 +59,21 @@ pub(crate) struct Tables<'a> {
     requests: Option<CachedStatement<'a>>,
     begun: Option<CachedStatement<'a>>,
     changed: Option<CachedStatement<'a>>,
+    goes_on: Option<CachedStatement<'a>>,
 }
 
 impl<'a> Tables<'a> {
     pub(crate) fn new(db: &'a Connection, full: bool) -> Self {
         let (found, events, requests, begun, changed) = (None, None, None, None, None);
-        Self { db, full, first: BTreeMap::new(), found, events, requests, begun, changed }
+        let goes_on = None;
+        Self { db, full, first: BTreeMap::new(), found, events, requests, begun, changed, goes_on }
     }
 
     /// Keeps a run that has changed.
     pub(crate) fn keep(&mut self, row: &Row) -> rusqlite::Result<()> {
+        if !row.new && !row.whole {
+            return self.keep_counts(row);
+        }
         let (statement, sql) =
             if row.new { (&mut self.begun, BEGUN) } else { (&mut self.changed, CHANGED) };
         let end = row.end.as_ref();
@@ -99,6 +110,24 @@ impl<'a> Tables<'a> {
                 row.observed,
             ])
             .map(drop)
+    }
+
+    fn keep_counts(&mut self, row: &Row) -> rusqlite::Result<()> {
+        let values = params![
+            row.id,
+            int(row.started),
+            int(row.last),
+            int(row.next_seq),
+            int(row.turns),
+            int(row.requests),
+            int(row.input),
+            int(row.output),
+            int(row.cache_read),
+            int(row.cache_write),
+            row.cost.map(int),
+            int(row.unpriced),
+        ];
+        taken(&mut self.goes_on, self.db, GOES_ON)?.execute(values).map(drop)
     }
 }
 
@@ -212,6 +241,7 @@ pub(crate) fn row_of(row: &SqlRow<'_>) -> rusqlite::Result<Row> {
         name: row.get(27)?,
         observed: row.get(28)?,
         changed: false,
+        whole: false,
         new: false,
         in_batch: false,
     })

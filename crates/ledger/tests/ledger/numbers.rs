@@ -1,7 +1,7 @@
 //! Numbers without gaps and one end, for any order of records, any batches, restarts and threads.
 
 use proptest::prelude::*;
-use softland_ledger::{Query, Record};
+use softland_ledger::{Query, Record, Run};
 
 use crate::support::*;
 
@@ -102,6 +102,52 @@ proptest! {
                 prop_assert_eq!(place.steps(&name), of);
             }
         }
+    }
+}
+
+/// Every run as the database has it.
+fn runs(place: &Place) -> Vec<Run> {
+    let mut runs = place.reader().runs(&Query::default()).unwrap();
+    runs.sort_by(|one, other| one.run.cmp(&other.run));
+    runs
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 20, ..ProptestConfig::default() })]
+
+    #[test]
+    fn runs_stand_the_same_however_they_are_written(
+        acts in prop::collection::vec(act(), 1..40),
+    ) {
+        // In one batch; in as many as there are drains and restarts; and one by one, by two
+        // processes in turn, so that each reads what the other has written.
+        let mut places = [Place::new(), Place::new(), Place::new()];
+        places[0].options.gather = LONG;
+        let whole = places[0].open();
+        let mut some = places[1].open();
+        let both = [places[2].open(), places[2].open()];
+        for (number, act) in acts.into_iter().enumerate() {
+            match act {
+                Act::Record(run, kind) => {
+                    let record = record(run, kind);
+                    whole.record(record.clone());
+                    some.record(record.clone());
+                    both[number % 2].record(record);
+                    both[number % 2].drain(LONG).unwrap();
+                }
+                Act::Drain => some.drain(LONG).unwrap(),
+                Act::Restart => {
+                    some.close(LONG).unwrap();
+                    some = places[1].open();
+                }
+            }
+        }
+        for ledger in both.iter().chain([&whole, &some]) {
+            ledger.close(LONG).unwrap();
+        }
+        let expected = runs(&places[0]);
+        prop_assert_eq!(&runs(&places[1]), &expected);
+        prop_assert_eq!(&runs(&places[2]), &expected);
     }
 }
 
