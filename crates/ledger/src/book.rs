@@ -4,6 +4,7 @@
 //! It writes nothing: a [`Sink`] does, and what failed there is forgotten here with
 //! [`Book::forget`] and read again.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::mem;
 use std::sync::Arc;
@@ -20,8 +21,8 @@ const REMEMBERED: usize = 4096;
 /// Events that have a record of their own.
 const RESERVED: [&str; 3] = ["run_start", "done", "error"];
 
-/// Where numbered records go.
-pub(crate) trait Sink {
+/// Where numbered records go, which are borrowed for `'b`.
+pub(crate) trait Sink<'b> {
     /// Why they cannot.
     type Error;
 
@@ -29,10 +30,22 @@ pub(crate) trait Sink {
     fn find(&mut self, run: &str) -> Result<Option<Row>, Self::Error>;
 
     /// One line of a run that is no request.
-    fn event(&mut self, id: i64, line: &Envelope<'_>, fields: &str) -> Result<(), Self::Error>;
+    fn event(&mut self, line: Line<'b>) -> Result<(), Self::Error>;
 
     /// A request; of no run, its id is 0.
-    fn request(&mut self, id: i64, seq: u64, request: &Request) -> Result<(), Self::Error>;
+    fn request(&mut self, id: i64, seq: u64, request: &'b Request) -> Result<(), Self::Error>;
+}
+
+/// A numbered line that is no request, of the run with this id.
+#[derive(Debug)]
+pub(crate) struct Line<'b> {
+    pub(crate) id: i64,
+    pub(crate) seq: u64,
+    pub(crate) at: u64,
+    pub(crate) turn: u64,
+    pub(crate) event: &'static str,
+    /// A JSON object on one line, borrowed from the record where it says the same.
+    pub(crate) fields: Cow<'b, str>,
 }
 
 /// A run as it stands.
@@ -129,9 +142,9 @@ impl Book {
 
     /// Numbers a record and hands it to the sink; its line is appended to `text`, where somebody
     /// reads lines.
-    pub(crate) fn take<S: Sink>(
+    pub(crate) fn take<'b, S: Sink<'b>>(
         &mut self,
-        record: &Record,
+        record: &'b Record,
         sink: &mut S,
         text: Option<&mut Vec<u8>>,
     ) -> Result<Taken, S::Error> {
@@ -143,14 +156,14 @@ impl Book {
                     return Ok(Taken::Known);
                 }
                 row.begin(start);
-                put(row, (start.at, 0, "run_start"), &fields::of_start(start), sink, text)
+                put(row, (start.at, 0, "run_start"), fields::of_start(start), sink, text)
             }
             Record::Event(event) if RESERVED.contains(&event.event) => Ok(Taken::Misnamed),
             Record::Event(event) => {
                 let row = self.row(&event.run, event.at, sink)?;
                 row.touch(event.at, event.turn);
                 let Event { at, turn, event, ref fields, .. } = *event;
-                put(row, (at, turn, event), &fields::of_event(event, fields, full), sink, text)
+                put(row, (at, turn, event), fields::of_event(event, fields, full), sink, text)
             }
             Record::Request(request) => self.request(request, sink, text),
             Record::RunEnd(end) => {
@@ -160,16 +173,16 @@ impl Book {
                 }
                 let name = fields::last_event(&end.ended);
                 let fields = fields::of_end(end, full);
-                let taken = put(row, (end.at, end.turns, name), &fields, sink, text)?;
+                let taken = put(row, (end.at, end.turns, name), fields, sink, text)?;
                 row.finish(end);
                 Ok(taken)
             }
         }
     }
 
-    fn request<S: Sink>(
+    fn request<'b, S: Sink<'b>>(
         &mut self,
-        request: &Request,
+        request: &'b Request,
         sink: &mut S,
         text: Option<&mut Vec<u8>>,
     ) -> Result<Taken, S::Error> {
@@ -193,7 +206,12 @@ impl Book {
         Ok(Taken::Line)
     }
 
-    fn row<S: Sink>(&mut self, run: &str, at: u64, sink: &mut S) -> Result<&mut Row, S::Error> {
+    fn row<'b, S: Sink<'b>>(
+        &mut self,
+        run: &str,
+        at: u64,
+        sink: &mut S,
+    ) -> Result<&mut Row, S::Error> {
         let place = match self.places.get(run) {
             Some(place) => *place,
             None => {
@@ -258,7 +276,11 @@ impl Book {
     }
 
     /// A run that another database had goes on in this one, unless it has it.
-    pub(crate) fn adopt<S: Sink>(&mut self, row: Row, sink: &mut S) -> Result<(), S::Error> {
+    pub(crate) fn adopt<'b, S: Sink<'b>>(
+        &mut self,
+        row: Row,
+        sink: &mut S,
+    ) -> Result<(), S::Error> {
         if self.places.contains_key(&row.run) || sink.find(&row.run)?.is_some() {
             return Ok(());
         }
@@ -281,23 +303,21 @@ pub(crate) fn usage_line<'a>(run: &'a str, seq: u64, request: &Request) -> Envel
     Envelope { seq, at: request.at, run, turn: request.turn, event: "usage" }
 }
 
-fn put<S: Sink>(
+fn put<'b, S: Sink<'b>>(
     row: &mut Row,
-    (at, turn, event): (u64, u64, &str),
-    fields: &str,
+    (at, turn, event): (u64, u64, &'static str),
+    fields: impl Into<Cow<'b, str>>,
     sink: &mut S,
     text: Option<&mut Vec<u8>>,
 ) -> Result<Taken, S::Error> {
-    let seq = row.number();
-    let envelope = Envelope { seq, at, run: &row.run, turn, event };
-    sink.event(row.id, &envelope, fields)?;
-    if row.end.is_some() {
-        return Ok(Taken::NoLine);
+    let (seq, fields) = (row.number(), fields.into());
+    let taken = if row.end.is_some() { Taken::NoLine } else { Taken::Line };
+    if let Some(text) = text.filter(|_| taken == Taken::Line) {
+        let envelope = Envelope { seq, at, run: &row.run, turn, event };
+        fields::line(text, &envelope, &fields);
     }
-    if let Some(text) = text {
-        fields::line(text, &envelope, fields);
-    }
-    Ok(Taken::Line)
+    sink.event(Line { id: row.id, seq, at, turn, event, fields })?;
+    Ok(taken)
 }
 
 impl Row {

@@ -15,9 +15,11 @@ use crate::log::Place;
 use crate::options::{OpenError, OpenProblem};
 use crate::record::{Record, RunEnd};
 
+mod bind;
 mod rows;
 mod schema;
 mod sweep;
+mod tables;
 
 pub(crate) use rows::{COLUMNS, Kept, lines, row_of, run_sql};
 pub(crate) use schema::{check, look};
@@ -169,7 +171,7 @@ impl Db {
         let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
         refresh(&transaction, book, others)?;
         let mut written = Written::default();
-        let mut sink = rows::Tables::new(&transaction, *full);
+        let mut sink = tables::Tables::new(&transaction, *full);
         for row in std::mem::take(left) {
             book.adopt(row, &mut sink)?;
         }
@@ -179,9 +181,7 @@ impl Db {
                 written.misnamed += 1;
             }
         }
-        for row in book.changed() {
-            sink.keep(row)?;
-        }
+        sink.write(book.changed())?;
         if logged {
             rows::note_unlogged(&transaction, &sink.first)?;
         }

@@ -10,9 +10,8 @@ use std::time::{Duration, Instant};
 
 use rusqlite::ErrorCode;
 
-use crate::book::{Book, Row, Sink, Taken};
+use crate::book::{Book, Line, Row, Sink, Taken};
 use crate::db::Db;
-use crate::fields::Envelope;
 use crate::ledger::Clock;
 use crate::log::Log;
 use crate::options::Options;
@@ -327,14 +326,14 @@ fn is_lock_or_full(error: &rusqlite::Error) -> bool {
 /// The database where there is none.
 struct Nowhere;
 
-impl Sink for Nowhere {
+impl Sink<'_> for Nowhere {
     type Error = std::convert::Infallible;
 
     fn find(&mut self, _: &str) -> Result<Option<Row>, Self::Error> {
         Ok(None)
     }
 
-    fn event(&mut self, _: i64, _: &Envelope<'_>, _: &str) -> Result<(), Self::Error> {
+    fn event(&mut self, _: Line<'_>) -> Result<(), Self::Error> {
         Ok(())
     }
 

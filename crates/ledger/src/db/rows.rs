@@ -1,12 +1,11 @@
 //! Values to columns and back.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
-use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row as SqlRow, params};
-use softland_core::{Digest, NanoUsd};
+use rusqlite::{Connection, OptionalExtension as _, Row as SqlRow, params};
+use softland_core::NanoUsd;
 
-use crate::book::{End, Row, Sink, usage_line};
+use crate::book::{End, Row, usage_line};
 use crate::fields::{self, Envelope};
 use crate::log::Place;
 use crate::record::Request;
@@ -16,22 +15,6 @@ pub(crate) const COLUMNS: &str = "id, run, session, agent, continues, model, pol
     started, last, met, next_seq, turns, tool_calls, requests, input, output, cache_read, \
     cache_write, cost, unpriced, ended, end_seq, outcome, reason, local, ending, \
     name, observed";
-
-const BEGUN: &str = "INSERT INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, \
-    ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)";
-/// `run` and `started` have indexes and never change.
-const CHANGED: &str = "UPDATE runs SET session = ?3, agent = ?4, continues = ?5, model = ?6, \
-    policy = ?7, client = ?8, last = ?10, met = ?11, next_seq = ?12, turns = ?13, \
-    tool_calls = ?14, requests = ?15, input = ?16, output = ?17, cache_read = ?18, \
-    cache_write = ?19, cost = ?20, unpriced = ?21, ended = ?22, end_seq = ?23, outcome = ?24, \
-    reason = ?25, local = ?26, ending = ?27, name = ?28, observed = ?29 \
-    WHERE id = ?1 AND run = ?2 AND started = ?9";
-
-/// What going on changes. A run that was deleted, or another one that has its id now, is not met:
-/// others' writing is noticed under the lock before a batch, and `started` costs next to nothing.
-const GOES_ON: &str = "UPDATE runs SET last = ?3, next_seq = ?4, turns = ?5, requests = ?6, \
-    input = ?7, output = ?8, cache_read = ?9, cache_write = ?10, cost = ?11, unpriced = ?12 \
-    WHERE id = ?1 AND started = ?2";
 
 /// A whole number as SQLite holds it: what is larger is the largest.
 fn int(number: u64) -> i64 {
@@ -45,156 +28,6 @@ fn count(row: &SqlRow<'_>, at: usize) -> rusqlite::Result<u64> {
 fn maybe(row: &SqlRow<'_>, at: usize) -> rusqlite::Result<Option<u64>> {
     let number = row.get::<_, Option<i64>>(at)?;
     Ok(number.map(|number| u64::try_from(number).unwrap_or(0)))
-}
-
-/// The tables within a transaction.
-pub(crate) struct Tables<'a> {
-    db: &'a Connection,
-    full: bool,
-    /// The first number of each run in this batch.
-    pub(crate) first: BTreeMap<i64, u64>,
-    // What each record of a batch may need: taken from the connection's cache once for all of them.
-    found: Option<CachedStatement<'a>>,
-    events: Option<CachedStatement<'a>>,
-    requests: Option<CachedStatement<'a>>,
-    begun: Option<CachedStatement<'a>>,
-    changed: Option<CachedStatement<'a>>,
-    goes_on: Option<CachedStatement<'a>>,
-}
-
-impl<'a> Tables<'a> {
-    pub(crate) fn new(db: &'a Connection, full: bool) -> Self {
-        let (found, events, requests, begun, changed) = (None, None, None, None, None);
-        let goes_on = None;
-        Self { db, full, first: BTreeMap::new(), found, events, requests, begun, changed, goes_on }
-    }
-
-    /// Keeps a run that has changed.
-    pub(crate) fn keep(&mut self, row: &Row) -> rusqlite::Result<()> {
-        if !row.new && !row.whole {
-            return self.keep_counts(row);
-        }
-        let (statement, sql) =
-            if row.new { (&mut self.begun, BEGUN) } else { (&mut self.changed, CHANGED) };
-        let end = row.end.as_ref();
-        taken(statement, self.db, sql)?
-            .execute(params![
-                row.id,
-                row.run,
-                row.session,
-                row.agent,
-                row.continues,
-                row.model,
-                row.policy,
-                row.client,
-                int(row.started),
-                int(row.last),
-                row.met,
-                int(row.next_seq),
-                int(row.turns),
-                row.tool_calls.map(int),
-                int(row.requests),
-                int(row.input),
-                int(row.output),
-                int(row.cache_read),
-                int(row.cache_write),
-                row.cost.map(int),
-                int(row.unpriced),
-                end.map(|end| int(end.at)),
-                end.map(|end| int(end.seq)),
-                end.map(|end| &end.outcome),
-                end.map(|end| &end.reason),
-                end.map(|end| end.local),
-                end.map(|end| &end.ended),
-                row.name,
-                row.observed,
-            ])
-            .map(drop)
-    }
-
-    fn keep_counts(&mut self, row: &Row) -> rusqlite::Result<()> {
-        let values = params![
-            row.id,
-            int(row.started),
-            int(row.last),
-            int(row.next_seq),
-            int(row.turns),
-            int(row.requests),
-            int(row.input),
-            int(row.output),
-            int(row.cache_read),
-            int(row.cache_write),
-            row.cost.map(int),
-            int(row.unpriced),
-        ];
-        taken(&mut self.goes_on, self.db, GOES_ON)?.execute(values).map(drop)
-    }
-}
-
-/// The statement, taken from the connection's cache where the batch has not needed it yet.
-fn taken<'s, 'a>(
-    statement: &'s mut Option<CachedStatement<'a>>,
-    db: &'a Connection,
-    sql: &str,
-) -> rusqlite::Result<&'s mut CachedStatement<'a>> {
-    match statement {
-        Some(taken) => Ok(taken),
-        None => Ok(statement.insert(db.prepare_cached(sql)?)),
-    }
-}
-
-impl Sink for Tables<'_> {
-    type Error = rusqlite::Error;
-
-    fn find(&mut self, run: &str) -> rusqlite::Result<Option<Row>> {
-        static SQL: LazyLock<String> =
-            LazyLock::new(|| run_sql("SELECT ", " FROM runs WHERE run = ?1"));
-        taken(&mut self.found, self.db, &SQL)?.query_row([run], row_of).optional()
-    }
-
-    fn event(&mut self, id: i64, line: &Envelope<'_>, fields: &str) -> rusqlite::Result<()> {
-        self.first.entry(id).or_insert(line.seq);
-        let sql = "INSERT INTO events VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-        let values = params![id, int(line.seq), int(line.at), int(line.turn), line.event, fields];
-        taken(&mut self.events, self.db, sql)?.execute(values).map(drop)
-    }
-
-    fn request(&mut self, id: i64, seq: u64, request: &Request) -> rusqlite::Result<()> {
-        if id != 0 {
-            self.first.entry(id).or_insert(seq);
-        }
-        let digest = request.content.as_deref().map(|bytes| Digest::of(bytes).to_string());
-        let length = request.content.as_ref().map(|bytes| int(bytes.len() as u64));
-        let sql = "INSERT INTO requests VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, \
-                   ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)";
-        taken(&mut self.requests, self.db, sql)?.execute(params![
-            id,
-            int(seq),
-            int(request.at),
-            request.id,
-            request.session,
-            int(request.turn),
-            request.upstream,
-            request.path,
-            request.model,
-            request.rung,
-            request.status,
-            int(request.input),
-            int(request.output),
-            int(request.cache_read),
-            int(request.cache_write),
-            request.cost.map(|cost| int(cost.0)),
-            int(request.millis),
-            request.remark,
-            digest,
-            length,
-        ])?;
-        if let Some(content) = request.content.as_ref().filter(|_| self.full) {
-            let sql = "INSERT INTO contents VALUES (?1, ?2, ?3)";
-            self.db.prepare_cached(sql)?.execute(params![id, int(seq), content])?;
-        }
-        Ok(())
-    }
 }
 
 /// SQL around the columns of a run.

@@ -105,6 +105,27 @@ fn a_full_database_is_a_counted_loss_until_there_is_room() {
 }
 
 #[test]
+fn a_record_that_is_refused_is_lost_alone() {
+    let mut place = Place::new();
+    place.write(vec![start("run-1")]);
+    // No such record is known; a rule of the file's own makes one.
+    let rule = "CREATE UNIQUE INDEX once ON events (turn) WHERE event = 'signal'";
+    Connection::open(place.db()).unwrap().execute_batch(rule).unwrap();
+    place.options.gather = LONG;
+    let ledger = place.open();
+    // More than one statement takes, in one batch; the second of two alike is refused.
+    let turns = (1..=30).map(|turn| if turn == 20 { 7 } else { turn });
+    record_all(&ledger, turns.map(|turn| event("run-1", turn, "signal", "{}")));
+    record_all(&ledger, requests("run-1", 30));
+    assert_eq!((ledger.close(LONG).unwrap_err().left, ledger.lost()), (1, 1));
+    let lines = place.lines();
+    check_lines(&lines);
+    assert_eq!(lines, place.steps("run-1"));
+    let of = |event: &str| lines.iter().filter(|line| line["event"] == event).count();
+    assert_eq!((of("run_start"), of("signal"), of("usage")), (1, 29, 30));
+}
+
+#[test]
 fn a_database_that_was_moved_away_is_begun_anew() {
     let place = Place::new();
     let ledger = place.open();

@@ -1,0 +1,268 @@
+//! What a batch writes: gathered while it is numbered, and then written, several rows with one
+//! statement.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
+use softland_core::Digest;
+
+use super::bind::Bound;
+use super::rows::{row_of, run_sql};
+use crate::book::{Line, Row, Sink};
+use crate::record::Request;
+
+static EVENTS: LazyLock<Table> = LazyLock::new(|| Table::new("events", 6, 8));
+/// Few at a time: most of what a request says is what the one before it said, and stays bound
+/// where it stands at the same place of the statement.
+static REQUESTS: LazyLock<Table> = LazyLock::new(|| Table::new("requests", 20, 4));
+static RUNS: LazyLock<Table> = LazyLock::new(|| Table::new("runs", 29, 1));
+
+/// `run` and `started` have indexes and never change.
+const CHANGED: &str = "UPDATE runs SET session = ?3, agent = ?4, continues = ?5, model = ?6, \
+    policy = ?7, client = ?8, last = ?10, met = ?11, next_seq = ?12, turns = ?13, \
+    tool_calls = ?14, requests = ?15, input = ?16, output = ?17, cache_read = ?18, \
+    cache_write = ?19, cost = ?20, unpriced = ?21, ended = ?22, end_seq = ?23, outcome = ?24, \
+    reason = ?25, local = ?26, ending = ?27, name = ?28, observed = ?29 \
+    WHERE id = ?1 AND run = ?2 AND started = ?9";
+
+/// What going on changes. A run that was deleted, or another one that has its id now, is not met:
+/// others' writing is noticed under the lock before a batch, and `started` costs next to nothing.
+const GOES_ON: &str = "UPDATE runs SET last = ?3, next_seq = ?4, turns = ?5, requests = ?6, \
+    input = ?7, output = ?8, cache_read = ?9, cache_write = ?10, cost = ?11, unpriced = ?12 \
+    WHERE id = ?1 AND started = ?2";
+
+/// The tables within a transaction. What is handed in is borrowed from the batch for `'b`.
+pub(crate) struct Tables<'a, 'b> {
+    db: &'a Connection,
+    full: bool,
+    /// The first number of each run in this batch.
+    pub(crate) first: BTreeMap<i64, u64>,
+    found: Option<CachedStatement<'a>>,
+    events: Vec<Line<'b>>,
+    requests: Vec<(i64, u64, &'b Request)>,
+}
+
+impl<'a, 'b> Tables<'a, 'b> {
+    /// `full`: whole contents are kept.
+    pub(crate) fn new(db: &'a Connection, full: bool) -> Self {
+        let (first, events, requests) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Self { db, full, first, found: None, events, requests }
+    }
+
+    /// Writes what was gathered, and the runs that have changed.
+    pub(crate) fn write<'r>(&self, runs: impl Iterator<Item = &'r Row>) -> rusqlite::Result<()> {
+        EVENTS.insert(self.db, &self.events, bind_line)?;
+        REQUESTS.insert(self.db, &self.requests, bind_request)?;
+        if self.full {
+            self.write_contents()?;
+        }
+        self.write_runs(runs)
+    }
+
+    fn write_runs<'r>(&self, runs: impl Iterator<Item = &'r Row>) -> rusqlite::Result<()> {
+        let (mut begun, mut changed, mut goes_on) = (None, None, None);
+        for row in runs {
+            let statement = if row.new {
+                bound(&mut begun, self.db, &RUNS.sql_of_one)?
+            } else if row.whole {
+                bound(&mut changed, self.db, CHANGED)?
+            } else {
+                bound(&mut goes_on, self.db, GOES_ON)?
+            };
+            let bind = if row.new || row.whole { bind_run } else { bind_counts };
+            bind(statement, row)?;
+            statement.execute()?;
+        }
+        Ok(())
+    }
+
+    fn write_contents(&self) -> rusqlite::Result<()> {
+        for (id, seq, request) in &self.requests {
+            let Some(content) = &request.content else { continue };
+            let sql = "INSERT INTO contents VALUES (?1, ?2, ?3)";
+            let seq = i64::try_from(*seq).unwrap_or(i64::MAX);
+            self.db.prepare_cached(sql)?.execute(params![id, seq, content])?;
+        }
+        Ok(())
+    }
+}
+
+impl<'b> Sink<'b> for Tables<'_, 'b> {
+    type Error = rusqlite::Error;
+
+    fn find(&mut self, run: &str) -> rusqlite::Result<Option<Row>> {
+        static SQL: LazyLock<String> =
+            LazyLock::new(|| run_sql("SELECT ", " FROM runs WHERE run = ?1"));
+        let found = match &mut self.found {
+            Some(found) => found,
+            None => self.found.insert(self.db.prepare_cached(&SQL)?),
+        };
+        found.query_row([run], row_of).optional()
+    }
+
+    fn event(&mut self, line: Line<'b>) -> rusqlite::Result<()> {
+        self.first.entry(line.id).or_insert(line.seq);
+        self.events.push(line);
+        Ok(())
+    }
+
+    fn request(&mut self, id: i64, seq: u64, request: &'b Request) -> rusqlite::Result<()> {
+        if id != 0 {
+            self.first.entry(id).or_insert(seq);
+        }
+        self.requests.push((id, seq, request));
+        Ok(())
+    }
+}
+
+/// A table that whole rows are put into.
+struct Table {
+    columns: usize,
+    /// Rows of the longer statement.
+    many: usize,
+    sql_of_many: String,
+    sql_of_one: String,
+}
+
+impl Table {
+    /// A row that is refused makes the whole batch fail. `OR FAIL` says so: by itself, SQLite
+    /// copies every page that a statement of several rows changes, so as to take back the first.
+    fn new(name: &str, columns: usize, many: usize) -> Self {
+        let row = format!("({})", vec!["?"; columns].join(", "));
+        let sql =
+            |rows| format!("INSERT OR FAIL INTO {name} VALUES {}", vec![&*row; rows].join(", "));
+        Self { columns, many, sql_of_many: sql(many), sql_of_one: sql(1) }
+    }
+
+    /// Puts rows in, each bound by `bind` after so many parameters of others.
+    fn insert<'b, T>(
+        &self,
+        db: &Connection,
+        rows: &'b [T],
+        bind: impl Fn(&mut Bound<'_, 'b>, usize, &'b T) -> rusqlite::Result<()>,
+    ) -> rusqlite::Result<()> {
+        let chunks = rows.chunks_exact(self.many);
+        let rest = chunks.remainder();
+        let mut many = None;
+        for chunk in chunks {
+            let many = bound(&mut many, db, &self.sql_of_many)?;
+            for (place, row) in chunk.iter().enumerate() {
+                bind(many, place * self.columns, row)?;
+            }
+            many.execute()?;
+        }
+        let mut one = None;
+        for row in rest {
+            let one = bound(&mut one, db, &self.sql_of_one)?;
+            bind(one, 0, row)?;
+            one.execute()?;
+        }
+        Ok(())
+    }
+}
+
+/// The statement, made where the batch has not needed it yet.
+fn bound<'s, 'a, 'b>(
+    statement: &'s mut Option<Bound<'a, 'b>>,
+    db: &'a Connection,
+    sql: &str,
+) -> rusqlite::Result<&'s mut Bound<'a, 'b>> {
+    match statement {
+        Some(bound) => Ok(bound),
+        None => Ok(statement.insert(Bound::new(db, sql)?)),
+    }
+}
+
+fn bind_line<'b>(
+    to: &mut Bound<'_, 'b>,
+    before: usize,
+    line: &'b Line<'_>,
+) -> rusqlite::Result<()> {
+    to.id(before + 1, line.id)?;
+    to.int(before + 2, line.seq)?;
+    to.int(before + 3, line.at)?;
+    to.int(before + 4, line.turn)?;
+    to.text(before + 5, line.event)?;
+    to.own_text(before + 6, &line.fields)
+}
+
+fn bind_request<'b>(
+    to: &mut Bound<'_, 'b>,
+    before: usize,
+    (id, seq, request): &'b (i64, u64, &Request),
+) -> rusqlite::Result<()> {
+    to.id(before + 1, *id)?;
+    to.int(before + 2, *seq)?;
+    to.int(before + 3, request.at)?;
+    to.own_text(before + 4, &request.id)?;
+    to.text(before + 5, request.session.as_deref())?;
+    to.int(before + 6, request.turn)?;
+    to.text(before + 7, &*request.upstream)?;
+    to.text(before + 8, request.path.as_str())?;
+    to.text(before + 9, request.model.as_deref())?;
+    to.text(before + 10, request.rung.as_deref())?;
+    to.int(before + 11, request.status.map(u64::from))?;
+    to.int(before + 12, request.input)?;
+    to.int(before + 13, request.output)?;
+    to.int(before + 14, request.cache_read)?;
+    to.int(before + 15, request.cache_write)?;
+    to.int(before + 16, request.cost.map(|cost| cost.0))?;
+    to.int(before + 17, request.millis)?;
+    to.text(before + 18, request.remark.as_deref())?;
+    match &request.content {
+        Some(content) => to.own_text(before + 19, &Digest::of(content).to_string())?,
+        None => to.text(before + 19, None)?,
+    }
+    to.int(before + 20, request.content.as_ref().map(|content| content.len() as u64))
+}
+
+/// Binds all of a run, to the statement that makes it or to the one that changes it.
+fn bind_run<'b>(to: &mut Bound<'_, 'b>, row: &'b Row) -> rusqlite::Result<()> {
+    let end = row.end.as_ref();
+    to.id(1, row.id)?;
+    to.text(2, &*row.run)?;
+    to.text(3, row.session.as_deref())?;
+    to.text(4, row.agent.as_deref())?;
+    to.text(5, row.continues.as_deref())?;
+    to.text(6, row.model.as_deref())?;
+    to.text(7, row.policy.as_deref())?;
+    to.text(8, row.client.as_deref())?;
+    to.int(9, row.started)?;
+    to.int(10, row.last)?;
+    to.int(11, u64::from(row.met))?;
+    to.int(12, row.next_seq)?;
+    to.int(13, row.turns)?;
+    to.int(14, row.tool_calls)?;
+    to.int(15, row.requests)?;
+    to.int(16, row.input)?;
+    to.int(17, row.output)?;
+    to.int(18, row.cache_read)?;
+    to.int(19, row.cache_write)?;
+    to.int(20, row.cost)?;
+    to.int(21, row.unpriced)?;
+    to.int(22, end.map(|end| end.at))?;
+    to.int(23, end.map(|end| end.seq))?;
+    to.text(24, end.map(|end| end.outcome.as_str()))?;
+    to.text(25, end.map(|end| end.reason.as_str()))?;
+    to.int(26, end.map(|end| u64::from(end.local)))?;
+    to.text(27, end.map(|end| end.ended.as_str()))?;
+    to.text(28, row.name.as_deref())?;
+    to.int(29, u64::from(row.observed))
+}
+
+/// Binds what [`GOES_ON`] changes.
+fn bind_counts<'b>(to: &mut Bound<'_, 'b>, row: &'b Row) -> rusqlite::Result<()> {
+    to.id(1, row.id)?;
+    to.int(2, row.started)?;
+    to.int(3, row.last)?;
+    to.int(4, row.next_seq)?;
+    to.int(5, row.turns)?;
+    to.int(6, row.requests)?;
+    to.int(7, row.input)?;
+    to.int(8, row.output)?;
+    to.int(9, row.cache_read)?;
+    to.int(10, row.cache_write)?;
+    to.int(11, row.cost)?;
+    to.int(12, row.unpriced)
+}
