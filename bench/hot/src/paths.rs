@@ -1,5 +1,6 @@
 //! What is counted: reading a stream, relaying one of each API through an exchange, beginning an
-//! exchange on a short and a longer history, and putting lines into a body.
+//! exchange on a short and a longer history, a short one from its beginning to its end, and putting
+//! lines into a body.
 
 use std::hint::black_box;
 use std::mem;
@@ -22,13 +23,14 @@ const OPENAI_MODEL: &str = "gpt-5-mini";
 const TURNS: usize = 40;
 
 /// The paths by name, each with what it does.
-pub(crate) const PATHS: [(&str, &str); 7] = [
+pub(crate) const PATHS: [(&str, &str); 8] = [
     ("sse", "68 events of 15 KB cut into frames"),
     ("relay", "the same through an exchange to the client, to the end of the turn"),
     ("relay-chat", "as many events of Chat Completions"),
     ("relay-responses", "as many events of Responses"),
     ("begin-short", "a history of 1.5 KB, from its bytes to the body that goes upstream"),
     ("begin-long", "the same for 100 KB, 40 turns"),
+    ("whole-short", "the short one and its whole answer, from its bytes to the end of the turn"),
     ("splice", "100 lines put into a body of 100 KB"),
 ];
 
@@ -44,6 +46,7 @@ pub(crate) fn run(name: &str, times: usize) -> Result<(), String> {
         "relay-responses" => relay(times, Wire::Responses),
         "begin-short" => begin(times, requests::body(Wire::Messages, Kind::Short), 4),
         "begin-long" => begin(times, requests::history(TURNS), 60),
+        "whole-short" => whole(times),
         "splice" => splice(times),
         _ => Err(format!("no path {name}")),
     }
@@ -101,6 +104,23 @@ fn begin(times: usize, body: Vec<u8>, limit: u64) -> Result<(), String> {
             Step::Send(_) => return Err("no line was put in".to_owned()),
             Step::Done(_) => return Err("nothing was sent".to_owned()),
         }
+    }
+    mem::forget(bodies);
+    Ok(())
+}
+
+fn whole(times: usize) -> Result<(), String> {
+    let (body, answer) = (requests::body(Wire::Messages, Kind::Short), answers::message(false));
+    let mut bodies = vec![body; MOST];
+    for body in bodies.drain(MOST - times..) {
+        let (mut exchange, begun) = exchange(Wire::Messages, body, 4)?;
+        let Step::Send(body) = exchange.step() else { return Err("nothing was sent".to_owned()) };
+        let mut out = Out::quiet();
+        exchange.whole(&answer, &mut out).map_err(|error| error.to_string())?;
+        is(out.bytes.len(), answer.len())?;
+        let Step::Done(done) = exchange.step() else { return Err("not done".to_owned()) };
+        is(done.calls.len(), 1)?;
+        black_box((body, begun, out, done));
     }
     mem::forget(bodies);
     Ok(())
