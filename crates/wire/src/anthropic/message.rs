@@ -133,18 +133,20 @@ impl Message {
     pub fn from_json(body: &[u8]) -> Result<Self, MessageError> {
         let mut cursor = Cursor::from_bytes(body)?;
         let mut message = Self::default();
-        let mut content = None;
+        let mut has_content = false;
         cursor.members(|cursor, member| {
             match &*member.key.unescape() {
-                "content" => content = blocks(cursor)?,
+                "content" => {
+                    message.blocks.clear();
+                    let list = &mut message.blocks;
+                    has_content = blocks(cursor, |start| list.push(Block::whole(&start)))?;
+                }
                 key => message.read_member(key, cursor)?,
             }
             Ok::<_, json::Error>(())
         })?;
         cursor.end()?;
-        let content = content.ok_or(MessageError::NoContent)?;
-        message.blocks = content.iter().map(Block::whole).collect();
-        Ok(message)
+        if has_content { Ok(message) } else { Err(MessageError::NoContent) }
     }
 
     fn read_member(&mut self, key: &str, cursor: &mut Cursor<'_>) -> Result<(), json::Error> {
@@ -152,7 +154,7 @@ impl Message {
             "id" => self.id = cursor.text_or_skip()?.map(Str::owned).unwrap_or_default(),
             "model" => self.model = cursor.text_or_skip()?.map(Str::owned).unwrap_or_default(),
             "stop_reason" => {
-                self.stop = cursor.text_or_skip()?.map(Str::owned).map(|name| Stop::named(&name))
+                self.stop = cursor.text_or_skip()?.map(|name| Stop::named(&name.unescape()))
             }
             "stop_sequence" => self.stop_sequence = cursor.text_or_skip()?.map(Str::owned),
             "stop_details" => {

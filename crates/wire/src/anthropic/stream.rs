@@ -137,6 +137,8 @@ pub struct MessageDelta<'a> {
 pub struct BlockStart<'a> {
     /// What it is.
     pub kind: BlockStartKind<'a>,
+    /// Whether it has members beyond its type and those that `kind` shows.
+    pub extended: bool,
     /// The block object as received.
     pub raw: &'a str,
 }
@@ -171,6 +173,8 @@ pub enum BlockStartKind<'a> {
         input: &'a str,
         /// Whether the provider runs it.
         server: bool,
+        /// The block's type, one of the three.
+        kind: &'static str,
     },
     /// Any other block.
     Other {

@@ -128,8 +128,8 @@ fn check_block(name: &str, block: &Block, expected: &Value) {
         Block::ToolUse { id, name: tool, input, complete, server, kind, .. } => {
             assert_eq!(id, expected["id"].as_str().unwrap(), "{name}");
             assert_eq!(tool, expected["name"].as_str().unwrap(), "{name}");
-            assert_eq!(kind, expected["type"].as_str().unwrap(), "{name}");
-            assert_eq!(*server, kind != "tool_use", "{name}");
+            assert_eq!(*kind, expected["type"].as_str().unwrap(), "{name}");
+            assert_eq!(*server, *kind != "tool_use", "{name}");
             if *complete {
                 let input: Value = serde_json::from_str(input).unwrap();
                 assert_eq!(input, expected["input"], "{name}");

@@ -51,7 +51,7 @@ pub enum Block {
         /// Whether the provider runs it.
         server: bool,
         /// The block's `type`.
-        kind: String,
+        kind: &'static str,
         /// Further members.
         extra: Extra,
     },
@@ -93,28 +93,25 @@ impl Block {
     pub(super) fn begin(start: &BlockStart<'_>) -> Self {
         match start.kind {
             BlockStartKind::Text { text } => {
-                Self::Text { text: text.owned(), extra: extra(start.raw, &["text"]) }
+                Self::Text { text: text.owned(), extra: extra(start, &["text"]) }
             }
             BlockStartKind::Thinking { thinking, signature } => Self::Thinking {
                 thinking: thinking.owned(),
                 signature: signature.owned(),
-                extra: extra(start.raw, &["thinking", "signature"]),
+                extra: extra(start, &["thinking", "signature"]),
             },
             BlockStartKind::Redacted { data } => {
-                Self::Redacted { data: data.owned(), extra: extra(start.raw, &["data"]) }
+                Self::Redacted { data: data.owned(), extra: extra(start, &["data"]) }
             }
-            BlockStartKind::ToolUse { id, name, input, server } => {
-                let (kind, extra) = kind_and_extra(start.raw, &["id", "name", "input"]);
-                Self::ToolUse {
-                    id: id.owned(),
-                    name: name.owned(),
-                    input: if input.is_empty() { "{}".to_owned() } else { input.to_owned() },
-                    complete: false,
-                    server,
-                    kind,
-                    extra,
-                }
-            }
+            BlockStartKind::ToolUse { id, name, input, server, kind } => Self::ToolUse {
+                id: id.owned(),
+                name: name.owned(),
+                input: if input.is_empty() { "{}".to_owned() } else { input.to_owned() },
+                complete: false,
+                server,
+                kind,
+                extra: extra(start, &["id", "name", "input"]),
+            },
             BlockStartKind::Other { kind } => {
                 Self::Other { kind: kind.owned(), raw: start.raw.to_owned() }
             }
@@ -145,29 +142,18 @@ pub(super) fn stream_input(input: &mut String, streamed: &str) {
     }
 }
 
-/// The members of `raw` that are neither `type` nor among `known`.
-fn extra(raw: &str, known: &[&str]) -> Extra {
+/// The members of a block that are neither `type` nor among `known`.
+fn extra(start: &BlockStart<'_>, known: &[&str]) -> Extra {
     let mut extra = Extra::new();
-    each_member(raw, |key, value| {
-        if key != "type" && !known.contains(&key) {
-            extra.insert(key.to_owned(), value.to_owned());
-        }
-    });
+    // Most blocks have none, and are not read a second time.
+    if start.extended {
+        each_member(start.raw, |key, value| {
+            if key != "type" && !known.contains(&key) {
+                extra.insert(key.to_owned(), value.to_owned());
+            }
+        });
+    }
     extra
-}
-
-/// The `type` of `raw`, and its members beside that which are not among `known`.
-fn kind_and_extra(raw: &str, known: &[&str]) -> (String, Extra) {
-    let (mut kind, mut extra) = (String::new(), Extra::new());
-    each_member(raw, |key, value| {
-        if key == "type" {
-            let parsed = Cursor::new(value).string();
-            kind = parsed.map(|(text, _)| text.owned()).unwrap_or_default();
-        } else if !known.contains(&key) {
-            extra.insert(key.to_owned(), value.to_owned());
-        }
-    });
-    (kind, extra)
 }
 
 /// Calls `each` with the name and raw value of every member of an object that was scanned before.

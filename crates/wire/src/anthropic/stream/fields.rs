@@ -138,7 +138,10 @@ fn message_start<'a>(cursor: &mut Cursor<'a>) -> Result<Box<MessageStart<'a>>, E
             "id" => start.id = cursor.text_or_skip()?.unwrap_or_default(),
             "model" => start.model = cursor.text_or_skip()?.unwrap_or_default(),
             "usage" => start.usage = UsageUpdate::read(cursor)?,
-            "content" => start.content = blocks(cursor)?.unwrap_or_default(),
+            "content" => {
+                start.content.clear();
+                blocks(cursor, |block| start.content.push(block))?;
+            }
             "stop_reason" => start.stop_reason = cursor.text_or_skip()?,
             "stop_sequence" => start.stop_sequence = cursor.text_or_skip()?,
             _ => {}
@@ -173,59 +176,84 @@ struct BlockFields<'a> {
     id: Str<'a>,
     name: Str<'a>,
     input: &'a str,
+    /// Which members there are, a bit for each.
+    present: u16,
 }
 
-/// Reads the `content` of a response; `None` if it is no list.
+const KIND: u16 = 1;
+const TEXT: u16 = 1 << 1;
+const THINKING: u16 = 1 << 2;
+const SIGNATURE: u16 = 1 << 3;
+const DATA: u16 = 1 << 4;
+const ID: u16 = 1 << 5;
+const NAME: u16 = 1 << 6;
+const INPUT: u16 = 1 << 7;
+const UNKNOWN: u16 = 1 << 8;
+
+/// Reads the `content` of a response, block by block; false if it is no list.
 pub(in crate::anthropic) fn blocks<'a>(
     cursor: &mut Cursor<'a>,
-) -> Result<Option<Vec<BlockStart<'a>>>, Error> {
+    mut each: impl FnMut(BlockStart<'a>),
+) -> Result<bool, Error> {
     if cursor.peek()? != Kind::Array {
         cursor.skip_value()?;
-        return Ok(None);
+        return Ok(false);
     }
-    let mut blocks = Vec::new();
     cursor.elements(|cursor| {
-        blocks.extend(cursor.object_or_skip(block_start)?);
+        if let Some(block) = cursor.object_or_skip(block_start)? {
+            each(block);
+        }
         Ok::<_, Error>(())
     })?;
-    Ok(Some(blocks))
+    Ok(true)
 }
 
 fn block_start<'a>(cursor: &mut Cursor<'a>) -> Result<BlockStart<'a>, Error> {
     let mut fields = BlockFields::default();
     let whole = cursor.text();
     let span = cursor.members(|cursor, member| {
-        let target = match &*member.key.unescape() {
-            "type" => &mut fields.kind,
-            "text" => &mut fields.text,
-            "thinking" => &mut fields.thinking,
-            "signature" => &mut fields.signature,
-            "data" => &mut fields.data,
-            "id" => &mut fields.id,
-            "name" => &mut fields.name,
+        let (bit, target) = match &*member.key.unescape() {
+            "type" => (KIND, &mut fields.kind),
+            "text" => (TEXT, &mut fields.text),
+            "thinking" => (THINKING, &mut fields.thinking),
+            "signature" => (SIGNATURE, &mut fields.signature),
+            "data" => (DATA, &mut fields.data),
+            "id" => (ID, &mut fields.id),
+            "name" => (NAME, &mut fields.name),
             "input" => {
+                fields.present |= INPUT;
                 fields.input = cursor.skip_value()?.of(whole);
                 return Ok(());
             }
-            _ => return Ok(()),
+            _ => {
+                fields.present |= UNKNOWN;
+                return Ok(());
+            }
         };
         *target = cursor.text_or_skip()?.unwrap_or_default();
+        fields.present |= bit;
         Ok::<_, Error>(())
     })?;
-    Ok(BlockStart { kind: fields.into_kind(), raw: span.of(whole) })
+    let present = fields.present;
+    let (kind, known) = fields.into_kind();
+    Ok(BlockStart { kind, extended: present & !(KIND | known) != 0, raw: span.of(whole) })
 }
 
 impl<'a> BlockFields<'a> {
-    fn into_kind(self) -> BlockStartKind<'a> {
-        let Self { kind, text, thinking, signature, data, id, name, input } = self;
-        let call = |server| BlockStartKind::ToolUse { id, name, input, server };
+    /// What the block is, and the members that such a block is read by.
+    fn into_kind(self) -> (BlockStartKind<'a>, u16) {
+        let Self { kind, text, thinking, signature, data, id, name, input, .. } = self;
+        let call = |kind, server| {
+            (BlockStartKind::ToolUse { id, name, input, server, kind }, ID | NAME | INPUT)
+        };
         match &*kind.unescape() {
-            "text" => BlockStartKind::Text { text },
-            "thinking" => BlockStartKind::Thinking { thinking, signature },
-            "redacted_thinking" => BlockStartKind::Redacted { data },
-            "tool_use" => call(false),
-            "server_tool_use" | "mcp_tool_use" => call(true),
-            _ => BlockStartKind::Other { kind },
+            "text" => (BlockStartKind::Text { text }, TEXT),
+            "thinking" => (BlockStartKind::Thinking { thinking, signature }, THINKING | SIGNATURE),
+            "redacted_thinking" => (BlockStartKind::Redacted { data }, DATA),
+            "tool_use" => call("tool_use", false),
+            "server_tool_use" => call("server_tool_use", true),
+            "mcp_tool_use" => call("mcp_tool_use", true),
+            _ => (BlockStartKind::Other { kind }, 0),
         }
     }
 }

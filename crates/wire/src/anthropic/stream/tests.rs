@@ -66,15 +66,41 @@ fn blocks_begin_as_what_they_are() {
         (r#"{"type":"redacted_thinking","data":"x"}"#, r#"Redacted { data: "x" }"#),
         (
             r#"{"type":"tool_use","id":"t","name":"n","input":{"a": 1}}"#,
-            r#"ToolUse { id: "t", name: "n", input: "{\"a\": 1}", server: false }"#,
+            r#"ToolUse { id: "t", name: "n", input: "{\"a\": 1}", server: false, kind: "tool_use" }"#,
         ),
         (
             r#"{"type":"mcp_tool_use","id":"t","name":"n","input":{}}"#,
-            r#"ToolUse { id: "t", name: "n", input: "{}", server: true }"#,
+            r#"ToolUse { id: "t", name: "n", input: "{}", server: true, kind: "mcp_tool_use" }"#,
         ),
         (r#"{"type":"new","text":"x"}"#, r#"Other { kind: "new" }"#),
     ] {
         assert_eq!(kind(block), expected);
+    }
+}
+
+#[test]
+fn blocks_say_whether_they_have_members_beyond_those_of_their_kind() {
+    let extended = |block: &str| {
+        let data = format!(r#"{{"type":"content_block_start","index":1,"content_block":{block}}}"#);
+        let Event::BlockStart { block, .. } = decode(&data) else { panic!("{data}") };
+        block.extended
+    };
+    for block in [
+        r#"{"text":"","type":"text","text":"x"}"#,
+        r#"{"signature":"","thinking":"","type":"thinking"}"#,
+        r#"{"type":"redacted_thinking","data":"x"}"#,
+        r#"{"type":"tool_use","id":"t","name":"n","input":{}}"#,
+    ] {
+        assert!(!extended(block), "{block}");
+    }
+    for block in [
+        r#"{"type":"text","text":"","citations":null}"#,
+        r#"{"type":"text","text":"","id":"t"}"#,
+        r#"{"type":"thinking","thinking":"","data":""}"#,
+        r#"{"type":"tool_use","id":"t","name":"n","input":{},"text":""}"#,
+        r#"{"type":"mcp_tool_use","id":"t","name":"n","input":{},"server_name":"s"}"#,
+    ] {
+        assert!(extended(block), "{block}");
     }
 }
 
