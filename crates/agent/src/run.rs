@@ -398,7 +398,7 @@ impl UnderWay<'_> {
         let context = Context {
             api: self.agent.options.api.into(),
             role: Role::Engine,
-            policy: self.setup.policy.clone(),
+            policy: self.setup.policy.clone().into(),
             records: self.conversation.records(),
             facts,
             capability: self.setup.capability,

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
@@ -19,8 +20,8 @@ pub type Records = BTreeMap<Digest, Box<Pinned>>;
 /// The pinned record of one run. A line is a function of (transcript, this record).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pinned {
-    /// The resolved policy.
-    pub policy: Policy,
+    /// The resolved policy, which all runs under it share.
+    pub policy: Arc<Policy>,
     /// The wording.
     pub version: Version,
     /// What was decided on facts that the transcript does not show, in order of place.
@@ -53,7 +54,8 @@ impl Pinned {
 
     /// A new record under the newest wording.
     #[must_use]
-    pub fn new(policy: Policy) -> Self {
+    pub fn new(policy: impl Into<Arc<Policy>>) -> Self {
+        let policy = policy.into();
         Self { policy, version: Version::NEWEST, decided: Vec::new(), looked: None, carried: None }
     }
 }

@@ -8,6 +8,7 @@ mod round;
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
@@ -139,7 +140,7 @@ impl Run {
     #[must_use]
     pub fn unlimited(pinned: Pinned, role: Role) -> Self {
         let policy = Policy { empty_limit: pinned.policy.empty_limit, ..Policy::default() };
-        Self::begin(Pinned { policy, ..pinned }, role, None)
+        Self::begin(Pinned { policy: Arc::new(policy), ..pinned }, role, None)
     }
 
     /// Takes a turn of the model into account.

@@ -3,6 +3,7 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::addition::{Addition, AdditionKind, Place};
@@ -21,11 +22,11 @@ use crate::used::Used;
 pub struct Transcript {
     role: Role,
     /// What a run is pinned to that has no record yet.
-    policy: Policy,
+    policy: Arc<Policy>,
     records: Records,
     /// Digest of all messages so far.
     chain: Digest,
-    run: Option<(Digest, Run)>,
+    run: Option<(Digest, Arc<Run>)>,
     runs: u64,
     /// Digests of the user texts of this run.
     asked: Vec<Digest>,
@@ -63,8 +64,8 @@ impl Transcript {
     /// An empty transcript. `records` are what earlier requests returned to be kept; a run
     /// without one is pinned to `policy`.
     #[must_use]
-    pub fn new(role: Role, policy: Policy, records: Records) -> Self {
-        let (run, asked) = (None, Vec::new());
+    pub fn new(role: Role, policy: impl Into<Arc<Policy>>, records: Records) -> Self {
+        let (policy, run, asked) = (policy.into(), None, Vec::new());
         let (chain, carried, answer_tool, named) = (Digest::EMPTY, None, None, None);
         Self { role, policy, records, chain, run, runs: 0, asked, carried, answer_tool, named }
     }
@@ -73,7 +74,7 @@ impl Transcript {
     pub fn user(&mut self, user: &User<'_>, facts: Option<&Facts>) -> Step {
         let mut step = self.message(user, facts);
         if let (Some((_, run)), Some(facts)) = (&mut self.run, facts) {
-            step.signals.extend(run.stale(facts));
+            step.signals.extend(Arc::make_mut(run).stale(facts));
         }
         step
     }
@@ -129,14 +130,14 @@ impl Transcript {
         let text = turn.text.digest.unwrap_or(Digest::EMPTY);
         self.chain = self.chain.then(Digest::of(b"assistant")).then(text).then(calls);
         if let Some((_, run)) = &mut self.run {
-            run.model(turn);
+            Arc::make_mut(run).model(turn);
         }
     }
 
     /// The newest run.
     #[must_use]
     pub fn run(&self) -> Option<&Run> {
-        self.run.as_ref().map(|(_, run)| run)
+        self.run.as_ref().map(|(_, run)| &**run)
     }
 
     /// What identifies the newest run: the digest of the messages up to and including the human
@@ -155,7 +156,7 @@ impl Transcript {
     /// What remains of a transcript that was read: the newest run's [`key`](Self::key), the run
     /// itself, and every record to keep, those that came in included.
     #[must_use]
-    pub fn into_parts(mut self) -> (Option<Digest>, Option<Run>, Records) {
+    pub fn into_parts(mut self) -> (Option<Digest>, Option<Arc<Run>>, Records) {
         self.keep();
         let (key, run) = self.run.unzip();
         (key, run, self.records)
@@ -169,6 +170,7 @@ impl Transcript {
         let mut step = Step::default();
         self.remember(user);
         let Some((_, run)) = &mut self.run else { return step };
+        let run = Arc::make_mut(run);
         if user.results.is_empty() {
             let own = user.texts.iter().all(|text| lines::is_own_message(text.text));
             step.signals.extend(run.goes_on(own));
@@ -188,7 +190,7 @@ impl Transcript {
         let known = self.records.get(&key).map(|known| (**known).clone());
         let carried = self.carried.take();
         let pinned =
-            known.unwrap_or_else(|| Pinned { carried, ..Pinned::new(self.policy.clone()) });
+            known.unwrap_or_else(|| Pinned { carried, ..Pinned::new(Arc::clone(&self.policy)) });
         let mut run = Run::begin(pinned, self.role, facts);
         run.answers_by(self.answer_tool.as_deref());
         let mut step = Step { starts_run: true, ..Step::default() };
@@ -200,7 +202,7 @@ impl Transcript {
                 text: lines::ask(because),
             });
         }
-        self.run = Some((key, run));
+        self.run = Some((key, Arc::new(run)));
         self.runs += 1;
         self.asked.clear();
         self.remember(user);
@@ -209,7 +211,13 @@ impl Transcript {
 
     fn keep(&mut self) {
         if let Some((key, run)) = &self.run {
-            self.records.insert(*key, Box::new(run.pinned().clone()));
+            let pinned = run.pinned().clone();
+            match self.records.get_mut(key) {
+                Some(known) => **known = pinned,
+                None => {
+                    self.records.insert(*key, Box::new(pinned));
+                }
+            }
         }
     }
 

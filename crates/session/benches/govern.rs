@@ -45,7 +45,7 @@ fn begun(body: Vec<u8>, policy: Policy) -> Bytes {
     let context = Context {
         api: Default::default(),
         role: Role::Gateway,
-        policy,
+        policy: policy.into(),
         records: BTreeMap::new(),
         facts: Facts::default(),
         capability: capability(Some("anthropic"), "claude-opus-5-5"),

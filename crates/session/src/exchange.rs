@@ -63,7 +63,8 @@ pub struct Opened<'a> {
     capability: Capability,
     most: Most,
     chain: Option<Chain>,
-    fallback: Pinned,
+    /// What a run is pinned to that has no record.
+    policy: Arc<Policy>,
     reader: Option<Reader>,
     asked_at: u64,
 }
@@ -81,12 +82,11 @@ impl<'a> Opened<'a> {
         let most = Most::of(&context);
         let Context { role, policy, records, capability, chain, shape, asked_at, .. } = context;
         let reader = shape.map(|shape| Reader { shape, role });
-        let fallback = Pinned::new(policy.clone());
-        let mut transcript = Transcript::new(role, policy, records);
+        let mut transcript = Transcript::new(role, Arc::clone(&policy), records);
         transcript.answer_by(plan::forced_answer(request));
         let remembered = (role == Role::Gateway).then_some(remembered);
         let fold = Fold::new(request, transcript, remembered, reader.clone());
-        Self { request, body, role, fold, capability, most, chain, fallback, reader, asked_at }
+        Self { request, body, role, fold, capability, most, chain, policy, reader, asked_at }
     }
 
     /// Where the newest message stands; `None` where it is not a user's.
@@ -99,7 +99,7 @@ impl<'a> Opened<'a> {
     #[must_use]
     pub fn policy(&self) -> &Policy {
         let run = self.fold.here.map(|here| here.run).or_else(|| self.fold.transcript.key());
-        run.map_or(&self.fallback.policy, |run| self.fold.transcript.policy_of(&run))
+        run.map_or(&self.policy, |run| self.fold.transcript.policy_of(&run))
     }
 
     /// Decides what is sent, by the facts that hold now.
@@ -185,13 +185,13 @@ impl Exchange {
 
     fn open(opened: Opened<'_>, facts: Facts, out: &mut Out) -> Self {
         let Opened { request, body, role, mut fold, capability, most, .. } = opened;
-        let Opened { chain, fallback, reader, asked_at, .. } = opened;
+        let Opened { chain, policy, reader, asked_at, .. } = opened;
         let here = fold.here;
         let newest = fold.newest(&facts);
         let Fold { transcript, splice, fresh, .. } = fold;
         // A history without a user message has no run: it is passed on as it is.
         let (key, run, records) = transcript.into_parts();
-        let run = run.unwrap_or_else(|| Run::unlimited(fallback, role));
+        let run = run.unwrap_or_else(|| Arc::new(Run::unlimited(Pinned::new(policy), role)));
         let ids = if role == Role::Engine { plan::call_ids(request) } else { BTreeSet::new() };
         let answer_tool = run.answer_tool().map(str::to_owned);
         let mut setting = plan::setting(
@@ -210,8 +210,7 @@ impl Exchange {
         let phase = if run.policy().observes() { &softland_core::Phase::Open } else { run.phase() };
         let mut ladder = Ladder::new(setting, phase);
         let next = ladder.first();
-        plan::tell(&newest, matches!(next, Next::Send { .. }), out);
-        let run = Arc::new(run);
+        plan::tell(newest, matches!(next, Next::Send { .. }), out);
         let asks = plan::asks(request, &run, asked_at);
         let mut lines = splice;
         if asks.hidden_usage {

@@ -426,7 +426,7 @@ impl Client {
         Context {
             api: Default::default(),
             role: self.role,
-            policy: self.policy.clone(),
+            policy: self.policy.clone().into(),
             records: self.records.clone(),
             facts: Facts::default(),
             capability: capability(Some("anthropic"), self.model),

@@ -119,7 +119,7 @@ fn b33_the_bare_message_comes_once_and_then_softland_answers() {
     let context = Context {
         api: Default::default(),
         role: Role::Engine,
-        policy: Policy { empty_limit: 5, ..Policy::default() },
+        policy: Policy { empty_limit: 5, ..Policy::default() }.into(),
         records: Default::default(),
         facts: Facts::default(),
         capability: capability(Some("anthropic"), "claude-sonnet-4-5"),

@@ -19,7 +19,7 @@ pub struct Context {
     /// Who executes the tools.
     pub role: Role,
     /// The policy for a run that has no record yet.
-    pub policy: Policy,
+    pub policy: Arc<Policy>,
     /// What earlier exchanges returned to be kept.
     pub records: Records,
     /// What the transcript does not show, now.
@@ -44,7 +44,12 @@ impl Context {
     /// The context of a conversation's first request, with what the built-in tables know of the
     /// model. `provider` may be left out where the model's name says enough.
     #[must_use]
-    pub fn new(role: Role, policy: Policy, provider: Option<&str>, model: &str) -> Self {
+    pub fn new(
+        role: Role,
+        policy: impl Into<Arc<Policy>>,
+        provider: Option<&str>,
+        model: &str,
+    ) -> Self {
         let row = models::find(provider, model);
         Self::of_row(role, policy, row, models::capability_of(row, provider, model))
     }
@@ -54,14 +59,14 @@ impl Context {
     #[must_use]
     pub fn of_row(
         role: Role,
-        policy: Policy,
+        policy: impl Into<Arc<Policy>>,
         known: Option<&Model>,
         capability: Capability,
     ) -> Self {
         Self {
             api: Api::default(),
             role,
-            policy,
+            policy: policy.into(),
             records: Records::new(),
             facts: Facts::default(),
             capability,

@@ -251,15 +251,16 @@ fn max_tokens(exchange: &Exchange) -> Option<u64> {
 
 /// Tells what the newest message led to.
 /// Lines that no request carries are not told.
-pub(super) fn tell(newest: &Step, sent: bool, out: &mut Out) {
-    out.events.extend(newest.signals.iter().cloned().map(Event::Signal));
-    for addition in newest.additions.iter().filter(|_| sent) {
-        out.events.push(Event::Intervention {
-            intervention: addition.kind.into(),
-            because: addition.because.clone(),
-            text: Some(addition.text.clone()),
-        });
+pub(super) fn tell(newest: Step, sent: bool, out: &mut Out) {
+    out.events.extend(newest.signals.into_iter().map(Event::Signal));
+    if !sent {
+        return;
     }
+    out.events.extend(newest.additions.into_iter().map(|addition| Event::Intervention {
+        intervention: addition.kind.into(),
+        because: addition.because,
+        text: Some(addition.text),
+    }));
 }
 
 /// Tells of a note that stands behind the history.

@@ -147,7 +147,7 @@ impl Pin {
 
     fn pinned(&self) -> Pinned {
         Pinned {
-            policy: Policy::clone(&self.policy),
+            policy: Arc::clone(&self.policy),
             version: self.version,
             decided: self.decided.clone(),
             looked: self.looked,
@@ -171,8 +171,8 @@ fn after(before: Option<&RunState>, state: RunState) -> RunState {
 
 impl Policies {
     /// The same policy, held once. Beyond a few, those that came first are no longer looked for.
-    fn shared(&mut self, policy: Policy) -> Arc<Policy> {
-        if let Some(known) = self.0.iter().find(|known| ***known == policy) {
+    fn shared(&mut self, policy: Arc<Policy>) -> Arc<Policy> {
+        if let Some(known) = self.0.iter().find(|known| **known == policy) {
             return Arc::clone(known);
         }
         if self.0.len() >= POLICIES {
@@ -181,7 +181,6 @@ impl Policies {
         if self.0.len() >= POLICIES {
             self.0.remove(0);
         }
-        let policy = Arc::new(policy);
         self.0.push(Arc::clone(&policy));
         policy
     }
