@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::because::Because;
 use crate::digest::Digest;
+use crate::event::Call;
 use crate::policy::LoopKind;
 
 /// What a detector saw.
@@ -131,20 +132,58 @@ pub(crate) struct Answered {
     pub(crate) failed: bool,
     /// `None` for a tool that nothing is known of.
     pub(crate) kind: Option<LoopKind>,
-    /// For evidence.
-    pub(crate) label: String,
+    pub(crate) words: Words,
+}
+
+/// What is kept of a call's words, in one text: its id, and behind that what evidence shows, which
+/// begins with the tool's name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Words {
+    text: String,
+    /// Where the tool's name begins, and where it ends.
+    tool: (usize, usize),
+}
+
+/// Bytes of a call's arguments that evidence shows.
+const SHOWN: usize = 120;
+
+impl Words {
+    pub(crate) fn of(call: &Call<'_>) -> Self {
+        let shown = call.input.get(..call.input.floor_char_boundary(SHOWN)).unwrap_or_default();
+        let more = if shown.len() < call.input.len() { "…" } else { "" };
+        let tool = (call.id.len(), call.id.len() + call.name.len());
+        Self { text: [call.id, call.name, " ", shown, more].concat(), tool }
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        self.text.get(..self.tool.0).unwrap_or_default()
+    }
+
+    pub(crate) fn tool(&self) -> &str {
+        self.text.get(self.tool.0..self.tool.1).unwrap_or_default()
+    }
+
+    /// The tool's name and its arguments, shortened.
+    pub(crate) fn label(&self) -> &str {
+        self.text.get(self.tool.0..).unwrap_or_default()
+    }
 }
 
 impl Round {
     /// Unites copies and leaves out what is exempt.
-    pub(crate) fn new(turn: u64, calls_before: u64, answered: Vec<Answered>) -> Self {
-        let mut calls: Vec<Answered> = Vec::with_capacity(answered.len());
-        for call in answered {
-            let copy = |seen: &Answered| seen.key == call.key && seen.result == call.result;
-            if call.kind != Some(LoopKind::Exempt) && !calls.iter().any(copy) {
-                calls.push(call);
+    pub(crate) fn new(turn: u64, calls_before: u64, mut calls: Vec<Answered>) -> Self {
+        let mut kept = 0;
+        for at in 0..calls.len() {
+            let counts = calls.get(at).is_some_and(|call| {
+                let copy = |seen: &Answered| seen.key == call.key && seen.result == call.result;
+                call.kind != Some(LoopKind::Exempt) && !calls.iter().take(kept).any(copy)
+            });
+            if counts {
+                calls.swap(kept, at);
+                kept += 1;
             }
         }
+        calls.truncate(kept);
         Self { turn, calls_before, calls }
     }
 

@@ -83,7 +83,7 @@ impl Errors {
             signal: SignalKind::Errors,
             evidence: Evidence {
                 turns: members.map(|failed| failed.turn).collect(),
-                call: first.map(|call| String::from(&*call.label)),
+                call: first.map(|call| String::from(call.words.label())),
                 result: first.and_then(|call| call.result),
                 text,
             },

@@ -87,7 +87,7 @@ impl Repeat {
             signal: SignalKind::Repeat,
             evidence: Evidence {
                 turns,
-                call: Some(call.label.clone()),
+                call: Some(call.words.label().into()),
                 result: Some(result),
                 text: None,
             },

@@ -33,7 +33,7 @@ impl Sweep {
                 *fresh += 1;
                 let fresh = *fresh;
                 if self.past(fresh, policy) {
-                    swept = Some((call.name, call.label.clone()));
+                    swept = Some((call.name, call.words.label().into()));
                 }
             }
         }

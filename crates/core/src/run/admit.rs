@@ -69,7 +69,8 @@ impl Run {
         })
     }
 
-    /// A call by itself: is it the answer, is its tool or the run at a limit?
+    /// A call by itself: is it the answer, is its tool or the run at a limit? `by_tool` counts
+    /// those admitted before it of tools that have a limit.
     fn alone<'c>(&self, call: &Call<'c>, by_tool: &mut BTreeMap<&'c str, u64>) -> Admission {
         if is_answer_tool(call.name, self.answer_tool()) {
             return Admission::Answer;
@@ -82,6 +83,9 @@ impl Run {
         }
         if let Some(because) = self.phase.because() {
             return Admission::Refused(because.clone());
+        }
+        if !self.policy().tool_limits.contains_key(call.name) {
+            return Admission::Run;
         }
         let admitted = by_tool.entry(call.name).or_insert(0);
         let before = self.used.by_tool.get(call.name).copied().unwrap_or(0);

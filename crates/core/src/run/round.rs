@@ -15,12 +15,9 @@ use crate::identity;
 use crate::lines;
 use crate::pinned::Decided;
 use crate::policy::{Countdown, LoopKey, LoopKind, Policy, Share};
-use crate::rules::{self, Answered, Round, Signal};
+use crate::rules::{self, Answered, Round, Signal, Words};
 use crate::tables::{self, ToolKind};
 use crate::turn::is_answer_tool;
-
-/// Bytes of a call's arguments that evidence shows.
-const LABEL: usize = 120;
 
 /// The calls of the newest turn, and what came back so far.
 #[derive(Clone, Debug)]
@@ -37,11 +34,10 @@ pub(super) struct OpenRound {
 
 #[derive(Clone, Debug)]
 struct OpenCall {
-    id: String,
-    tool: String,
+    words: Words,
+    name: Digest,
     key: Digest,
     kind: Option<LoopKind>,
-    label: String,
     admission: Admission,
     done: bool,
 }
@@ -51,23 +47,25 @@ impl OpenRound {
     pub(super) fn new(run: &mut Run, turn: &Finished<'_>) -> Self {
         let cut = usize::from(turn.cut_call);
         let calls = turn.calls.get(..turn.calls.len().saturating_sub(cut)).unwrap_or(&[]);
-        let admissions = match run.role {
-            Role::Engine => run.admit(calls),
-            Role::Gateway => calls.iter().map(|call| was_run(call, run.answer_tool())).collect(),
-        };
         let calls_before = run.used.calls;
-        let calls: Vec<_> = calls
-            .iter()
-            .zip(admissions)
-            .map(|(call, admission)| OpenCall::new(call, admission, run.policy()))
-            .collect();
+        let calls: Vec<_> = match run.role {
+            Role::Engine => calls
+                .iter()
+                .zip(run.admit(calls))
+                .map(|(call, admission)| OpenCall::new(call, admission, run.policy()))
+                .collect(),
+            Role::Gateway => calls
+                .iter()
+                .map(|call| OpenCall::new(call, was_run(call, run.answer_tool()), run.policy()))
+                .collect(),
+        };
         for call in &calls {
             let counts_total = call.admission.runs();
             if counts_total || call.admission == Admission::Server {
-                match run.used.by_tool.get_mut(&call.tool) {
+                match run.used.by_tool.get_mut(call.words.tool()) {
                     Some(count) => *count += 1,
                     None => {
-                        run.used.by_tool.insert(call.tool.clone(), 1);
+                        run.used.by_tool.insert(call.words.tool().to_owned(), 1);
                     }
                 }
             }
@@ -75,7 +73,8 @@ impl OpenRound {
         }
         let to_run = run.used.calls - calls_before;
         let turn = run.used.turns;
-        Self { turn, calls_before, calls, to_run, ran: 0, answered: Vec::new(), ended: false }
+        let answered = Vec::with_capacity(calls.len());
+        Self { turn, calls_before, calls, to_run, ran: 0, answered, ended: false }
     }
 
     /// Whether the turn's calls are its answer.
@@ -99,18 +98,12 @@ impl OpenRound {
 
 impl OpenCall {
     fn new(call: &Call<'_>, admission: Admission, policy: &Policy) -> Self {
-        let mut end = call.input.len().min(LABEL);
-        while !call.input.is_char_boundary(end) {
-            end -= 1;
-        }
-        let shown = call.input.get(..end).unwrap_or("");
-        let more = if end < call.input.len() { "…" } else { "" };
+        let name = Digest::of(call.name.as_bytes());
         Self {
-            id: call.id.to_owned(),
-            tool: call.name.to_owned(),
-            key: key(call, policy),
+            words: Words::of(call),
+            name,
+            key: key(call, name, policy),
             kind: kind(call, policy),
-            label: [call.name, " ", shown, more].concat(),
             admission,
             done: false,
         }
@@ -118,8 +111,7 @@ impl OpenCall {
 }
 
 /// What identifies a call: the tool, and its arguments but for those that only present it.
-fn key(call: &Call<'_>, policy: &Policy) -> Digest {
-    let tool = Digest::of(call.name.as_bytes());
+fn key(call: &Call<'_>, tool: Digest, policy: &Policy) -> Digest {
     let arguments = match policy.loop_keys.get(call.name) {
         Some(LoopKey::Arguments(names)) => {
             identity::of_members(call.input, names.iter().map(|name| &**name))
@@ -191,7 +183,7 @@ impl Run {
         facts: Option<&Facts>,
         signals: &mut Vec<Signal>,
     ) -> Option<Line> {
-        let call = open.calls.iter_mut().find(|call| !call.done && call.id == result.id)?;
+        let call = open.calls.iter_mut().find(|call| !call.done && call.words.id() == result.id)?;
         call.done = true;
         if !call.admission.runs() {
             let all_in = open.calls.iter().all(|call| call.done);
@@ -200,7 +192,7 @@ impl Run {
         }
         open.ran += 1;
         open.answered.push(Answered {
-            name: Digest::of(call.tool.as_bytes()),
+            name: call.name,
             key: call.key,
             result: (!result.cleared).then_some(result.digest),
             failed: result.failed,
@@ -208,13 +200,12 @@ impl Run {
                 None | Some(LoopKind::Reads) if result.unfinished => Some(LoopKind::Polls),
                 kind => kind,
             },
-            label: core::mem::take(&mut call.label),
+            // Nobody asks again for the words of one that is done.
+            words: core::mem::take(&mut call.words),
         });
-        // Nobody asks again for the name of one that is done.
-        let tool = core::mem::take(&mut call.tool);
         self.used.result_chars = self.used.result_chars.saturating_add(result.chars);
         self.cut_batch(open);
-        let countdown = self.countdown(open, &tool);
+        let countdown = self.countdown(open);
         if open.ran < open.to_run || open.ended {
             return countdown;
         }
@@ -274,7 +265,7 @@ impl Run {
             call.admission = Admission::Refused(because.clone());
             self.used.calls -= 1;
             open.to_run -= 1;
-            if let Some(count) = self.used.by_tool.get_mut(&call.tool) {
+            if let Some(count) = self.used.by_tool.get_mut(call.words.tool()) {
                 *count -= 1;
             }
         }
@@ -335,8 +326,9 @@ impl Run {
     }
 
     /// The countdown with the fewest calls left, after the newest result.
-    fn countdown(&self, open: &OpenRound, tool: &str) -> Option<Line> {
+    fn countdown(&self, open: &OpenRound) -> Option<Line> {
         let policy = self.policy();
+        let tool = open.answered.last()?.words.tool();
         let total = policy.tool_calls_limit.and_then(|limit| {
             let used = open.calls_before + open.ran;
             Some((self.shown(used, limit)?, None, Because::count(Reason::ToolCalls, used, limit)))
@@ -346,7 +338,7 @@ impl Run {
             let pending = open
                 .calls
                 .iter()
-                .filter(|call| !call.done && call.tool == tool && call.admission.runs())
+                .filter(|call| !call.done && call.words.tool() == tool && call.admission.runs())
                 .count() as u64;
             let used = self.used.by_tool.get(tool).copied().unwrap_or(0).saturating_sub(pending);
             let because = Because::count(Reason::Tool(tool.to_owned()), used, *limit);

@@ -242,7 +242,11 @@ pub fn bare_name(tool: &str) -> &str {
 #[must_use]
 pub fn kind_of(tool: &str) -> Option<ToolKind> {
     let name = bare_name(tool);
-    let known = Folded::of(name).and_then(|folded| {
+    kind_of_folded(name, Folded::of(name).as_ref())
+}
+
+fn kind_of_folded(name: &str, folded: Option<&Folded>) -> Option<ToolKind> {
+    let known = folded.and_then(|folded| {
         let row = TOOLS.binary_search_by(|row| folded.order(row.name)).ok();
         row.and_then(|at| TOOLS.get(at)).map(|row| row.kind)
     });
@@ -257,18 +261,23 @@ pub fn kind_of_call<'a>(
     argument: impl Fn(&str) -> Option<&'a str>,
 ) -> Option<ToolKind> {
     let name = bare_name(tool);
-    if let Some(folded) = Folded::of(name) {
+    let folded = Folded::of(name);
+    if let Some(folded) = &folded {
         for (row, key, value, kind, _) in BY_ARGUMENT {
             let same = folded.is(row);
             if same && argument(key).is_some_and(|given| given.trim() == *value) {
                 return Some(*kind);
             }
         }
-        if has_folded(ELSE_WRITES, &folded) {
+        if has_folded(ELSE_WRITES, folded) {
             return Some(ToolKind::Writes);
         }
     }
-    let kind = kind_of(name)?;
+    // A name that is wrapped twice has its own name unwrapped once more.
+    let kind = match bare_name(name) == name {
+        true => kind_of_folded(name, folded.as_ref())?,
+        false => kind_of(name)?,
+    };
     if kind != ToolKind::Shell {
         return Some(kind);
     }
