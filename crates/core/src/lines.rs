@@ -4,6 +4,7 @@
 use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
+use core::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
@@ -43,8 +44,12 @@ const NOT_RUN: &str = "limit reached: not run.";
 /// `3 tool calls remaining`; with a tool's name, `3 grep calls remaining`.
 #[must_use]
 pub fn countdown(remaining: u64, tool: Option<&str>) -> String {
+    let tool = tool.unwrap_or("tool");
     let calls = if remaining == 1 { "call" } else { "calls" };
-    format!("{remaining} {} {calls} remaining", tool.unwrap_or("tool"))
+    let mut line = String::with_capacity(40 + tool.len());
+    // Said after nearly every result, so written into room of its own; a string takes all of it.
+    let _ = write!(line, "{remaining} {tool} {calls} remaining");
+    line
 }
 
 /// What a person said while a round ran, for the end of its last result.

@@ -376,7 +376,8 @@ impl Relay {
     }
 
     fn open_call(&mut self, id: Str<'_>, name: Str<'_>, server: bool) -> Slot {
-        let shown_id = self.own_id(&id.unescape());
+        let id = id.unescape();
+        let shown_id = self.own_id(&id).unwrap_or_else(|| id.into_owned());
         self.names.push((shown_id.clone(), name.unescape().into_owned(), server));
         let passes = match self.mode {
             Mode::Live { calls: false } => false,
@@ -402,19 +403,21 @@ impl Relay {
         names.map(|(_, name, server)| Call { id: "", name, input: "{}", server: *server }).collect()
     }
 
-    /// The id a call is shown under: its own, unless the engine has met it before or there is none.
-    fn own_id(&mut self, id: &str) -> String {
-        let mut own = id.to_owned();
-        if self.role == Role::Engine {
-            let mut n = self.ids.len();
-            while own.is_empty() || self.ids.contains(&own) {
-                let stem = if id.is_empty() { "toolu_softland" } else { id };
-                own = format!("{stem}_{n}");
-                n += 1;
-            }
-            self.ids.insert(own.clone());
+    /// The id a call is shown under, where it may not be its own: the engine has met that before, or
+    /// there is none.
+    fn own_id(&mut self, id: &str) -> Option<String> {
+        if self.role != Role::Engine {
+            return None;
         }
-        own
+        let mut own = id.to_owned();
+        let mut n = self.ids.len();
+        while own.is_empty() || self.ids.contains(&own) {
+            let stem = if id.is_empty() { "toolu_softland" } else { id };
+            own = format!("{stem}_{n}");
+            n += 1;
+        }
+        self.ids.insert(own.clone());
+        Some(own)
     }
 
     /// The upstream stream has ended.
@@ -453,7 +456,7 @@ impl Relay {
         let names = std::mem::take(&mut self.names);
         let mut shown = names.into_iter().map(|(id, ..)| id).filter(|id| !id.is_empty());
         for block in &mut reply.blocks {
-            block.set_call_id(|id| shown.next().unwrap_or_else(|| self.own_id(id)));
+            block.set_call_id(|id| shown.next().or_else(|| self.own_id(id)));
         }
     }
 

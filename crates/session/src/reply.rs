@@ -34,7 +34,7 @@ pub(crate) struct Reply {
 /// What stands in a response beside its content.
 #[derive(Clone, Debug)]
 pub(crate) enum Rest {
-    /// The message without its blocks.
+    /// The message without what stands beside this: its blocks, its id and its model.
     Anthropic(Box<anthropic::Message>),
     /// The message.
     Chat(Box<chat::Message>),
@@ -75,13 +75,16 @@ impl Block {
         }
     }
 
-    /// Gives a call another id.
-    pub(crate) fn set_call_id(&mut self, own: impl FnOnce(&str) -> String) {
-        match self {
-            Self::Anthropic(anthropic::Block::ToolUse { id, .. }) => *id = own(id),
-            Self::Chat(ChatBlock::Call(call)) => call.id = own(&call.id),
-            Self::Responses(block) => block.set_call_id(own),
-            Self::Anthropic(_) | Self::Chat(_) => {}
+    /// Gives a call the id that `own` has for it, if that is another.
+    pub(crate) fn set_call_id(&mut self, own: impl FnOnce(&str) -> Option<String>) {
+        let id = match self {
+            Self::Anthropic(anthropic::Block::ToolUse { id, .. }) => id,
+            Self::Chat(ChatBlock::Call(call)) => &mut call.id,
+            Self::Responses(block) => return block.set_call_id(own),
+            Self::Anthropic(_) | Self::Chat(_) => return,
+        };
+        if let Some(own) = own(id) {
+            *id = own;
         }
     }
 

@@ -77,27 +77,15 @@ impl Splice {
     /// # Errors
     /// When two edits overlap or one is outside of the body.
     pub fn apply(&self, body: &[u8]) -> Result<Vec<u8>, SpliceError> {
+        let added: usize = self.edits.iter().map(|(_, with)| with.len()).sum();
+        let out = Vec::with_capacity(body.len() + added);
+        if self.edits.is_sorted_by_key(|(span, _)| *span) {
+            return apply_sorted(self.edits.iter(), body, out);
+        }
         let mut edits: Vec<&(Span, Vec<u8>)> = self.edits.iter().collect();
         // Stable, and an insertion sorts before a replacement that begins at the same byte.
         edits.sort_by_key(|(span, _)| *span);
-        let added: usize = edits.iter().map(|(_, with)| with.len()).sum();
-        let mut out = Vec::with_capacity(body.len() + added);
-        let mut done = 0;
-        for (span, with) in edits {
-            if span.start < done {
-                return Err(SpliceError::Overlap { at: span.start });
-            }
-            let kept = body.get(done..span.start);
-            let (Some(kept), true) = (kept, span.start <= span.end && span.end <= body.len())
-            else {
-                return Err(SpliceError::OutOfRange { at: span.start });
-            };
-            out.extend_from_slice(kept);
-            out.extend_from_slice(with);
-            done = span.end;
-        }
-        out.extend_from_slice(body.get(done..).unwrap_or_default());
-        Ok(out)
+        apply_sorted(edits.into_iter(), body, out)
     }
 
     /// Adds text to the end of a JSON string, given with its quotes' span.
@@ -130,6 +118,29 @@ impl Splice {
             }
         }
     }
+}
+
+/// The body with edits made that are in the order of their places.
+fn apply_sorted<'e>(
+    edits: impl Iterator<Item = &'e (Span, Vec<u8>)>,
+    body: &[u8],
+    mut out: Vec<u8>,
+) -> Result<Vec<u8>, SpliceError> {
+    let mut done = 0;
+    for (span, with) in edits {
+        if span.start < done {
+            return Err(SpliceError::Overlap { at: span.start });
+        }
+        let kept = body.get(done..span.start);
+        let (Some(kept), true) = (kept, span.start <= span.end && span.end <= body.len()) else {
+            return Err(SpliceError::OutOfRange { at: span.start });
+        };
+        out.extend_from_slice(kept);
+        out.extend_from_slice(with);
+        done = span.end;
+    }
+    out.extend_from_slice(body.get(done..).unwrap_or_default());
+    Ok(out)
 }
 
 /// A JSON string.

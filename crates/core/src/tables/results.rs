@@ -239,8 +239,8 @@ pub fn is_cleared(text: &str) -> bool {
 /// closer look.
 #[must_use]
 pub fn may_be_cleared(text: &str) -> bool {
-    let first = |text: &str| text.trim_start().as_bytes().first().map(u8::to_ascii_lowercase);
-    match first(text) {
+    let first = |text: &str| text.as_bytes().first().map(u8::to_ascii_lowercase);
+    match first(text.trim_start()) {
         // White space may be written as an escape.
         None | Some(b'\\') => true,
         letter => CLEARED.iter().any(|row| first(row.word) == letter),

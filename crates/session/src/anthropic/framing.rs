@@ -276,8 +276,8 @@ fn reply(mut message: Message) -> Reply {
         None | Some(WireStop::MaxTokens | WireStop::ContextWindowExceeded | WireStop::Refusal)
     );
     Reply {
-        id: message.id.clone(),
-        model: message.model.clone(),
+        id: std::mem::take(&mut message.id),
+        model: std::mem::take(&mut message.model),
         blocks,
         stop: stop(message.stop.as_ref()),
         whole: !cut,

@@ -174,11 +174,10 @@ fn take_turn(exchange: &Exchange, reply: &Reply, class: Option<Class>, done: &mu
     }
     let unfit = reply.tagged.iter().flat_map(|tagged| &tagged.calls).map(|call| call.unfit.clone());
     let unfit = unfit.chain(std::iter::repeat(None));
-    let calls: Vec<_> = reply.calls_in(&blocks).collect();
-    let bare: Vec<_> = calls.iter().map(|(call, _)| *call).collect();
-    let admissions = exchange.run.admit(&bare);
-    done.calls = calls
-        .iter()
+    let calls: Vec<_> = reply.calls_in(&blocks).map(|(call, _)| call).collect();
+    let admissions = exchange.run.admit(&calls);
+    done.calls = reply
+        .calls_in(&blocks)
         .zip(admissions)
         .zip(unfit)
         .filter(|(((call, _), _), _)| !call.server)
@@ -186,7 +185,7 @@ fn take_turn(exchange: &Exchange, reply: &Reply, class: Option<Class>, done: &mu
             id: call.id.to_owned(),
             name: call.name.to_owned(),
             input: call.input.to_owned(),
-            complete: *complete,
+            complete,
             admission,
             unfit,
         })

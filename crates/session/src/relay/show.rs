@@ -512,7 +512,10 @@ impl Client {
                 return;
             }
             Some(body) if !self.streams && untouched && !self.thinned => {
-                out.bytes.extend_from_slice(&body);
+                match out.bytes.is_empty() {
+                    true => out.bytes = body,
+                    false => out.bytes.extend_from_slice(&body),
+                }
                 return;
             }
             _ => {}

@@ -72,9 +72,9 @@ impl ResponsesBlock {
     }
 
     /// Gives a call another id.
-    pub(crate) fn set_call_id(&mut self, own: impl FnOnce(&str) -> String) {
+    pub(crate) fn set_call_id(&mut self, own: impl FnOnce(&str) -> Option<String>) {
         let Seen::Call(call, _) = self.seen() else { return };
-        let new = own(call.id);
+        let new = own(call.id).unwrap_or_else(|| call.id.to_owned());
         let call_id = match &mut self.item.kind {
             OutputKind::Call { call_id, .. } => call_id,
             // Without one it is known by the item's id.

@@ -85,7 +85,7 @@ impl<'a> Str<'a> {
         let written = self.raw.chars().count();
         // Every escape stands for one character, and all but `\u…` are written with two. What
         // only looks like one (`\\u`) costs the slow count and nothing else.
-        if memmem::find(self.raw.as_bytes(), b"\\u").is_none() {
+        if self.escapes == 0 || memmem::find(self.raw.as_bytes(), b"\\u").is_none() {
             return written - self.escapes;
         }
         let mut saved = 0;

@@ -10,7 +10,8 @@ use crate::{
 
 pub(super) fn messages<'a>(cursor: &mut Cursor<'a>) -> Result<Messages<'a>, RequestError> {
     RequestError::unless(cursor, &[Kind::Array], "messages", "a list of messages")?;
-    let mut list = Vec::new();
+    // Room for a short history; a longer one doubles it as often as it needs.
+    let mut list = Vec::with_capacity(8);
     let span = cursor.elements(|cursor| {
         list.push(message(cursor)?);
         Ok::<_, RequestError>(())
