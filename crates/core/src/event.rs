@@ -120,7 +120,7 @@ impl Text {
         let trimmed = text.trim_matches(invisible);
         Self {
             digest: (!trimmed.is_empty()).then(|| Digest::of(text.as_bytes())),
-            visible: trimmed.chars().take(Self::ENOUGH as usize).count() as u64,
+            visible: counted(trimmed),
             placeholder: trimmed == crate::lines::NO_ANSWER,
         }
     }
@@ -136,6 +136,14 @@ impl Text {
     pub fn shows_nothing(text: &str) -> bool {
         text.chars().all(invisible)
     }
+}
+
+/// How many characters a text has, counted to [`Text::ENOUGH`] at most.
+fn counted(text: &str) -> u64 {
+    // No character is longer than four bytes.
+    let enough = text.floor_char_boundary(4 * Text::ENOUGH as usize);
+    let head = text.get(..enough).unwrap_or_default();
+    (head.chars().count() as u64).min(Text::ENOUGH)
 }
 
 /// Characters that show nothing: white space, and the zero-width ones that models emit.
@@ -196,6 +204,16 @@ pub struct Above<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn characters_are_counted_to_enough() {
+        for character in ["a", "é", "€", "𝄞"] {
+            for count in [0, 1, 63, 64, 65, 300] {
+                let visible = Text::of(&character.repeat(count)).visible;
+                assert_eq!(visible, Text::ENOUGH.min(count as u64), "{count} of {character}");
+            }
+        }
+    }
 
     #[test]
     fn what_shows_nothing_is_blank_however_it_is_asked() {

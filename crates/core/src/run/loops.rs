@@ -31,13 +31,17 @@ pub(super) enum Consequence {
 impl Loops {
     /// Shows a round to every rule.
     pub(super) fn round(&mut self, round: &Round, policy: &Policy) -> Vec<Signal> {
-        let signals = [
-            self.repeat.round(round, policy),
-            self.cycle.round(round, policy),
-            self.errors.round(round, policy),
-            self.sweep.round(round, policy),
-        ];
-        signals.into_iter().flatten().collect()
+        let mut signals = Vec::new();
+        let mut see = |seen: Option<Signal>| {
+            if let Some(signal) = seen {
+                signals.push(signal);
+            }
+        };
+        see(self.repeat.round(round, policy));
+        see(self.cycle.round(round, policy));
+        see(self.errors.round(round, policy));
+        see(self.sweep.round(round, policy));
+        signals
     }
 
     /// What the policy makes of the first signal that reached its limit.
