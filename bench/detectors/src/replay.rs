@@ -86,13 +86,13 @@ pub(crate) fn flag(session: &Session, limits: Limits, until: Until) -> Option<Fl
                 }
                 continue;
             }
-            Message::User(text) => (&[][..], vec![UserText { text }]),
+            Message::User(text) => (&[][..], vec![UserText::of(text)]),
             Message::Results(answers) => (answers.as_slice(), Vec::new()),
         };
         if !results.is_empty()
             && let Some(Message::User(text)) = messages.peek()
         {
-            texts.push(UserText { text });
+            texts.push(UserText::of(text));
             messages.next();
         }
         let results = results.iter().map(|a| ToolResult { id: &a.id, ..a.read }).collect();
@@ -124,7 +124,7 @@ pub(crate) fn stale_at(session: &Session) -> Option<u64> {
                 model(&mut transcript, said);
                 continue;
             }
-            Message::User(text) => User { texts: vec![UserText { text }], ..User::default() },
+            Message::User(text) => User { texts: vec![UserText::of(text)], ..User::default() },
             Message::Results(answers) => {
                 let results = answers.iter().map(|a| ToolResult { id: &a.id, ..a.read }).collect();
                 User { results, ..User::default() }

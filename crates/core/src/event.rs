@@ -1,5 +1,6 @@
 //! What happened, as the fold sees it: neutral words for what any protocol's messages say.
 
+use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
@@ -19,18 +20,38 @@ pub struct User<'a> {
     pub media: bool,
 }
 
-/// One text of a user message.
-#[derive(Clone, Copy, Debug)]
+/// One text of a user message, with its digest, which several ask for.
+#[derive(Clone, Debug)]
 pub struct UserText<'a> {
+    text: Cow<'a, str>,
+    digest: Digest,
+}
+
+impl<'a> UserText<'a> {
+    /// A text, unescaped.
+    #[must_use]
+    pub fn of(text: impl Into<Cow<'a, str>>) -> Self {
+        let text = text.into();
+        let digest = Digest::of(text.as_bytes());
+        Self { text, digest }
+    }
+
     /// The text, unescaped.
-    pub text: &'a str,
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(crate) const fn digest(&self) -> Digest {
+        self.digest
+    }
 }
 
 /// One tool result of the history.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ToolResult<'a> {
     /// The id of the call it answers.
-    pub id: &'a str,
+    pub id: Cow<'a, str>,
     /// Digest of its content, volatile members and lines left out ([`crate::identity`]).
     pub digest: Digest,
     /// Characters of its text.

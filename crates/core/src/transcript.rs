@@ -172,11 +172,11 @@ impl Transcript {
         let Some((_, run)) = &mut self.run else { return step };
         let run = Arc::make_mut(run);
         if user.results.is_empty() {
-            let own = user.texts.iter().all(|text| lines::is_own_message(text.text));
+            let own = user.texts.iter().all(|text| lines::is_own_message(text.text()));
             step.signals.extend(run.goes_on(own));
         } else {
             (step.additions, step.signals) = run.results(&user.results, facts);
-            let spoken = user.texts.iter().any(|text| !is_machine_made(text.text));
+            let spoken = user.texts.iter().any(|text| !is_machine_made(text.text()));
             if spoken || user.results.iter().any(|result| result.remarked) {
                 run.steer();
             }
@@ -223,7 +223,7 @@ impl Transcript {
 
     fn remember(&mut self, user: &User<'_>) {
         for text in &user.texts {
-            let digest = Digest::of(text.text.as_bytes());
+            let digest = text.digest();
             // Harnesses say the same words after every turn.
             if self.asked.last() != Some(&digest) {
                 self.asked.push(digest);
@@ -250,7 +250,7 @@ impl Transcript {
         // Under a forced choice a client may ask for the answer's form, as nobody did.
         let retries = |text: &str| self.answer_tool.is_some() && tables::is_validation_retry(text);
         let machine_made = |text: &str| is_machine_made(text) || retries(text);
-        let spoken: Vec<_> = user.texts.iter().filter(|text| !machine_made(text.text)).collect();
+        let spoken: Vec<_> = user.texts.iter().filter(|text| !machine_made(text.text())).collect();
         if spoken.is_empty() {
             return user.media
                 && matches!(run.last(), Last::Finished | Last::TrivialLooking { .. });
@@ -258,10 +258,9 @@ impl Transcript {
         match run.last() {
             Last::Finished | Last::TrivialLooking { .. } => true,
             Last::Nothing | Last::Unfinished => false,
-            Last::Empty => spoken.iter().any(|text| {
-                !tables::is_nudge(text.text)
-                    && !self.asked.contains(&Digest::of(text.text.as_bytes()))
-            }),
+            Last::Empty => spoken
+                .iter()
+                .any(|text| !tables::is_nudge(text.text()) && !self.asked.contains(&text.digest())),
         }
     }
 }
@@ -275,5 +274,5 @@ fn is_machine_made(text: &str) -> bool {
 
 fn content(user: &User<'_>) -> Digest {
     let results = user.results.iter().fold(Digest::EMPTY, |sum, r| sum.then(r.digest));
-    user.texts.iter().fold(results, |sum, t| sum.then(Digest::of(t.text.as_bytes())))
+    user.texts.iter().fold(results, |sum, t| sum.then(t.digest()))
 }

@@ -109,9 +109,10 @@ impl Results {
         if this.is_empty() {
             return;
         }
-        let results = this.list.iter().map(|(id, result)| ToolResult { id, ..*result }).collect();
+        let results =
+            this.list.iter().map(|(id, result)| ToolResult { id: id.into(), ..*result }).collect();
         let texts = if this.machine { &[][..] } else { &this.texts };
-        let texts = texts.iter().map(|text| UserText { text }).collect();
+        let texts = texts.iter().map(UserText::of).collect();
         let user = User { results, texts, media: this.media };
         let Self { machine, time, line, .. } = this;
         out.user(talk, &UserStep { user, machine, time, line });

@@ -198,7 +198,7 @@ impl<'s> Conversation<'s> {
 
     /// A program spoke, or nobody did.
     fn machine(&mut self, time: Option<u64>, line: Option<u64>, done: &mut Vec<RunReport>) {
-        let texts = vec![UserText { text: MACHINE }];
+        let texts = vec![UserText::of(MACHINE)];
         self.take(&User { texts, ..User::default() }, time, line, done);
     }
 

@@ -43,7 +43,7 @@ impl<'s> Out<'s> {
     pub(crate) fn texts(&mut self, talk: Talk, texts: &[&str], said: Said) {
         let Said { machine, media, time, line } = said;
         let texts = if machine { &[] } else { texts };
-        let texts = texts.iter().map(|text| UserText { text }).collect();
+        let texts = texts.iter().map(|text| UserText::of(*text)).collect();
         let user = User { results: Vec::new(), texts, media };
         self.user(talk, &UserStep { user, machine, time, line });
     }

@@ -1,6 +1,8 @@
 //! What a protocol's texts come to in the core's words: of results whether they failed, still run or
 //! were cleared, of turns what is to be seen. One reading for live requests and for recordings.
 
+use std::borrow::Cow;
+
 use softland_core::{Digest, Text, ToolResult, identity, lines, tables};
 use softland_wire::json::Str;
 
@@ -37,7 +39,7 @@ impl ResultRead {
     #[must_use]
     pub fn facts(&self) -> ToolResult<'static> {
         ToolResult {
-            id: "",
+            id: Cow::Borrowed(""),
             digest: self.digest.unwrap_or(Digest::EMPTY),
             chars: self.chars,
             failed: self.failed,

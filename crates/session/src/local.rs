@@ -165,7 +165,9 @@ fn gathered_texts(request: &Request<'_>, run: &Run, reader: &Reader) -> Vec<Stri
                 waiting.wait(&calls);
             }
             Role::User if !waiting.is_empty() => {
-                let given = reader.take(&mut waiting, &texts(message));
+                let said = texts(message);
+                let said: Vec<_> = said.iter().map(|text| &**text).collect();
+                let given = reader.take(&mut waiting, &said);
                 let item = |(call, (_, text)): (&TagCall, &(String, String))| {
                     let input = shortened(&call.input, 100);
                     format!("- {} {input}: {}", call.name, line_of(text))

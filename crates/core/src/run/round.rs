@@ -183,7 +183,8 @@ impl Run {
         facts: Option<&Facts>,
         signals: &mut Vec<Signal>,
     ) -> Option<Line> {
-        let call = open.calls.iter_mut().find(|call| !call.done && call.words.id() == result.id)?;
+        let call =
+            open.calls.iter_mut().find(|call| !call.done && call.words.id() == &*result.id)?;
         call.done = true;
         if !call.admission.runs() {
             let all_in = open.calls.iter().all(|call| call.done);

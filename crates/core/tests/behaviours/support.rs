@@ -28,7 +28,7 @@ impl Talk {
     }
 
     pub(crate) fn say(&mut self, text: &str) -> Step {
-        let texts = vec![UserText { text }];
+        let texts = vec![UserText::of(text)];
         self.transcript.user(&User { texts, ..User::default() }, Some(&self.facts))
     }
 
@@ -63,7 +63,7 @@ impl Talk {
             ids.iter().zip(done).map(|(id, (_, _, text, failed))| result(id, text, *failed));
         let texts = match said {
             "" => Vec::new(),
-            text => vec![UserText { text }],
+            text => vec![UserText::of(text)],
         };
         let user = User { results: results.collect(), texts, media: false };
         self.transcript.user(&user, Some(&self.facts))
@@ -89,7 +89,7 @@ impl Talk {
 
 pub(crate) fn result<'a>(id: &'a str, text: &str, failed: bool) -> ToolResult<'a> {
     ToolResult {
-        id,
+        id: id.into(),
         digest: Digest::of(text.as_bytes()),
         chars: text.chars().count() as u64,
         failed,

@@ -153,7 +153,7 @@ impl Current {
     pub(crate) fn results(&mut self, user: &User<'_>) {
         let Some(step) = self.steps.as_mut().and_then(|steps| steps.last_mut()) else { return };
         for result in &user.results {
-            let place = self.waiting.iter().position(|id| id == result.id);
+            let place = self.waiting.iter().position(|id| *id == result.id);
             if let Some(call) = place.and_then(|at| step.calls.get_mut(at)) {
                 let digest: String = result.digest.to_string().chars().take(8).collect();
                 let failed = if result.failed { "failed, " } else { "" };

@@ -43,24 +43,20 @@ struct Held {
 impl Held {
     fn of(user: &User<'_>) -> Self {
         let results = user.results.iter().map(|result| {
-            let ToolResult { id, digest, chars, failed, unfinished, cleared, lined, remarked } =
-                *result;
-            let own =
-                ToolResult { id: "", digest, chars, failed, unfinished, cleared, lined, remarked };
-            (id.to_owned(), own)
+            (result.id.clone().into_owned(), ToolResult { id: "".into(), ..*result })
         });
         Self {
             results: results.collect(),
-            texts: user.texts.iter().map(|text| text.text.to_owned()).collect(),
+            texts: user.texts.iter().map(|text| text.text().to_owned()).collect(),
             media: user.media,
         }
     }
 
     fn user(&self) -> User<'_> {
-        let results = self.results.iter().map(|(id, own)| ToolResult { id, ..*own });
+        let results = self.results.iter().map(|(id, own)| ToolResult { id: id.into(), ..*own });
         User {
             results: results.collect(),
-            texts: self.texts.iter().map(|text| UserText { text }).collect(),
+            texts: self.texts.iter().map(UserText::of).collect(),
             media: self.media,
         }
     }
@@ -190,7 +186,7 @@ impl Judge {
 /// What came of an untold call: something new.
 fn result_of(id: &str) -> User<'_> {
     let result = ToolResult {
-        id,
+        id: id.into(),
         digest: Digest::of(id.as_bytes()),
         chars: 0,
         failed: false,

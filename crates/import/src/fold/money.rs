@@ -107,7 +107,7 @@ impl Input {
     /// Takes a user's message.
     pub(crate) fn user(&mut self, user: &User<'_>) {
         let results = user.results.iter().map(|r| Self::RESULT + r.id.len() as u64 + r.chars);
-        let texts = user.texts.iter().map(|text| text.text.len() as u64);
+        let texts = user.texts.iter().map(|text| text.text().len() as u64);
         self.new = results.chain(texts).fold(self.new + Self::MESSAGE, u64::saturating_add);
     }
 

@@ -24,7 +24,7 @@ impl Sink for Told {
     fn user(&mut self, talk: Talk, step: &UserStep<'_>) {
         let mut line = format!("{} user", talk.0);
         for text in &step.user.texts {
-            line += &format!(" {:?}", text.text);
+            line += &format!(" {:?}", text.text());
         }
         for result in &step.user.results {
             line += &format!(" {}:{}", result.id, if result.failed { "failed" } else { "ok" });

@@ -74,7 +74,7 @@ impl<'s> Script<'s> {
     }
 
     pub(crate) fn says(mut self, text: &str) -> Self {
-        let user = User { texts: vec![UserText { text }], ..User::default() };
+        let user = User { texts: vec![UserText::of(text)], ..User::default() };
         let step = UserStep { user, machine: false, time: Some(self.time), line: None };
         self.folder.user(Talk(0), &step);
         self
@@ -105,7 +105,7 @@ impl<'s> Script<'s> {
     pub(crate) fn results(mut self, texts: &[&str]) -> Self {
         let ids = std::mem::take(&mut self.open);
         let results = ids.iter().zip(texts).map(|(id, text)| ToolResult {
-            id,
+            id: id.into(),
             digest: Digest::of(text.as_bytes()),
             chars: text.chars().count() as u64,
             failed: text.starts_with('!'),

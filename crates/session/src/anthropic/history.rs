@@ -90,8 +90,7 @@ impl<'a> Fold<'a> {
         }
         if let Some(message) = open.and_then(|at| list.get(at)) {
             let said = fold.said(message);
-            let place = fold.transcript.place();
-            fold.here = Some(said.with(&fold.results, place, |user| fold.transcript.here(user)));
+            fold.here = Some(fold.transcript.here(&said.user));
             fold.newest = Some((message, said));
         }
         fold
@@ -107,8 +106,11 @@ impl<'a> Fold<'a> {
     fn said(&mut self, message: &RequestMessage<'a>) -> Said<'a> {
         let mut said = Said::by(message);
         if let Some(reader) = self.reader.as_ref().filter(|_| !self.waiting.is_empty()) {
-            said.give(reader.take(&mut self.waiting, &said.texts));
+            let texts: Vec<_> = said.user.texts.iter().map(UserText::text).collect();
+            let given = reader.take(&mut self.waiting, &texts);
+            said.give(given);
         }
+        said.recall(&self.results, self.transcript.place());
         said
     }
 
@@ -126,25 +128,25 @@ impl<'a> Fold<'a> {
         said: &Said<'_>,
         facts: Option<&Facts>,
     ) -> Step {
-        let place = self.transcript.place();
-        let (transcript, known) = (&mut self.transcript, &*self.results);
-        let mut fresh = self.fresh.as_mut();
-        let mut step = said.with(known, place, |user| {
-            for result in user.results.iter().filter(|result| !result.cleared) {
-                let Some(fresh) = &mut fresh else { break };
-                let (place, ToolResult { digest, chars, failed, unfinished, .. }) =
-                    (place_of(place, result.id), *result);
-                if !known.contains_key(&place) {
-                    fresh.push((place, Seen { digest, chars, failed, unfinished }));
-                }
-            }
-            transcript.user(user, facts)
-        });
+        self.note_results(&said.user);
+        let mut step = self.transcript.user(&said.user, facts);
         step.additions = said.one_line(step.additions);
         if self.transcript.run().is_some_and(|run| !run.policy().observes()) {
             add_lines(&mut self.splice, self.api, message, said, &step);
         }
         step
+    }
+
+    /// Notes the results of a message that are not remembered, if anybody remembers.
+    fn note_results(&mut self, user: &User<'_>) {
+        let (Some(fresh), place) = (&mut self.fresh, self.transcript.place()) else { return };
+        for result in user.results.iter().filter(|result| !result.cleared) {
+            let ToolResult { digest, chars, failed, unfinished, .. } = *result;
+            let place = place_of(place, &result.id);
+            if !self.results.contains_key(&place) {
+                fresh.push((place, Seen { digest, chars, failed, unfinished }));
+            }
+        }
     }
 
     /// Puts a tail back that this turn stands behind, and what was shown before it back into it.
@@ -255,53 +257,65 @@ fn results<'m, 'a>(
 /// A user message as it was read, once for all who ask.
 #[derive(Debug, Default)]
 struct Said<'a> {
-    /// Of each result, its call's id and what the rules need of it.
-    results: Vec<(Cow<'a, str>, ToolResult<'static>)>,
-    texts: Vec<Cow<'a, str>>,
-    media: bool,
+    /// The message in the core's words.
+    user: User<'a>,
     /// How many of the results, the last ones, are written as text.
     written: usize,
 }
 
 impl<'a> Said<'a> {
     fn by(message: &RequestMessage<'a>) -> Self {
-        let mut said = Self::default();
+        let mut user = User::default();
         match &message.content {
-            Content::Text(text, _) => said.texts.push(text.unescape()),
+            Content::Text(text, _) => user.texts.push(UserText::of(text.unescape())),
             Content::Blocks { blocks, .. } => {
                 for block in blocks {
                     match &block.kind {
                         BlockKind::ToolResult(result) => {
-                            said.results
-                                .push((result.tool_use_id.unescape(), result_facts(result)));
+                            let id = result.tool_use_id.unescape();
+                            user.results.push(ToolResult { id, ..result_facts(result) });
                         }
-                        BlockKind::Text { text, .. } => said.texts.push(text.unescape()),
-                        _ => said.media = true,
+                        BlockKind::Text { text, .. } => {
+                            user.texts.push(UserText::of(text.unescape()));
+                        }
+                        _ => user.media = true,
                     }
                 }
             }
         }
-        said
+        Self { user, written: 0 }
     }
 
     /// Takes what answers calls that were written as text.
     fn give(&mut self, given: tags::Given) {
-        let lined = self.texts.last().is_some_and(|text| lines::ends_in_line(text));
+        let lined = self.user.texts.last().is_some_and(|text| lines::ends_in_line(text.text()));
         self.written = given.results.len();
         for (at, (id, text)) in given.results.into_iter().enumerate() {
             let mut read = ResultRead::default();
             tags::with_str(&text, |text| read.text(text));
             let lined = lined && at + 1 == self.written;
-            self.results.push((Cow::Owned(id), ToolResult { lined, ..read.facts() }));
+            self.user.results.push(ToolResult { id: Cow::Owned(id), lined, ..read.facts() });
         }
         if self.written > 0 {
-            self.texts = given.beside.into_iter().map(Cow::Owned).collect();
+            self.user.texts = given.beside.into_iter().map(UserText::of).collect();
+        }
+    }
+
+    /// Takes what is remembered of results that the client has cleared since, in this place.
+    fn recall(&mut self, remembered: &BTreeMap<Digest, Seen>, place: Digest) {
+        for result in self.user.results.iter_mut().filter(|result| result.cleared) {
+            let Some(seen) = remembered.get(&place_of(place, &result.id)) else { continue };
+            result.digest = seen.digest;
+            result.chars = seen.chars;
+            result.failed |= seen.failed;
+            result.unfinished |= seen.unfinished;
+            result.cleared = false;
         }
     }
 
     /// Whether a result is written as text.
     fn is_written(&self, index: usize) -> bool {
-        self.written > 0 && index + self.written >= self.results.len()
+        self.written > 0 && index + self.written >= self.user.results.len()
     }
 
     /// Results that are written as text have one line among them, at the end of their message.
@@ -316,34 +330,6 @@ impl<'a> Said<'a> {
         let (among, mut others): (Vec<_>, Vec<_>) = additions.into_iter().partition(written);
         others.extend(tags::most_important(among));
         others
-    }
-
-    /// The message in the core's words.
-    fn with<R>(
-        &self,
-        remembered: &BTreeMap<Digest, Seen>,
-        place: Digest,
-        take: impl FnOnce(&User<'_>) -> R,
-    ) -> R {
-        let results = self
-            .results
-            .iter()
-            .map(|(id, result)| {
-                let seen = result.cleared.then(|| remembered.get(&place_of(place, id))).flatten();
-                ToolResult {
-                    id,
-                    digest: seen.map_or(result.digest, |seen| seen.digest),
-                    chars: seen.map_or(result.chars, |seen| seen.chars),
-                    failed: result.failed || seen.is_some_and(|seen| seen.failed),
-                    unfinished: result.unfinished || seen.is_some_and(|seen| seen.unfinished),
-                    cleared: result.cleared && seen.is_none(),
-                    lined: result.lined,
-                    remarked: result.remarked,
-                }
-            })
-            .collect();
-        let texts = self.texts.iter().map(|text| UserText { text }).collect();
-        take(&User { results, texts, media: self.media })
     }
 }
 

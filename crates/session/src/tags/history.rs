@@ -1,6 +1,5 @@
 //! Calls and results that stand in the texts of a history.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -25,7 +24,7 @@ impl Reader {
     }
 
     /// Reads the next user message: nothing waits any more.
-    pub(crate) fn take(&self, waiting: &mut Waiting, texts: &[Cow<'_, str>]) -> Given {
+    pub(crate) fn take(&self, waiting: &mut Waiting, texts: &[&str]) -> Given {
         waiting.take(texts, &self.shape.tags)
     }
 }
@@ -96,7 +95,7 @@ impl Waiting {
         self.names.is_empty()
     }
 
-    fn take(&mut self, texts: &[Cow<'_, str>], tags: &Tags) -> Given {
+    fn take(&mut self, texts: &[&str], tags: &Tags) -> Given {
         let names = std::mem::take(&mut self.names);
         let mut given = Given::default();
         if texts.is_empty() {
