@@ -84,8 +84,10 @@ impl<'a> Str<'a> {
     pub fn chars(&self) -> usize {
         let written = self.raw.chars().count();
         // Every escape stands for one character, and all but `\u…` are written with two. What
-        // only looks like one (`\\u`) costs the slow count and nothing else.
-        if self.escapes == 0 || memmem::find(self.raw.as_bytes(), b"\\u").is_none() {
+        // only looks like one (`\\u`) costs the slow count and nothing else, and a few escapes are
+        // looked at sooner than a search for it is made ready.
+        let many = self.escapes > 8 && memmem::find(self.raw.as_bytes(), b"\\u").is_none();
+        if self.escapes == 0 || many {
             return written - self.escapes;
         }
         let mut saved = 0;
