@@ -95,7 +95,7 @@ pub(crate) fn flag(session: &Session, limits: Limits, until: Until) -> Option<Fl
             texts.push(UserText::of(text));
             messages.next();
         }
-        let results = results.iter().map(|a| ToolResult { id: &a.id, ..a.read }).collect();
+        let results = results.iter().map(|a| ToolResult { id: (&a.id).into(), ..a.read }).collect();
         let step = transcript.user(&User { results, texts, media: false }, None);
         if step.starts_run {
             before = vec![0];
@@ -126,7 +126,8 @@ pub(crate) fn stale_at(session: &Session) -> Option<u64> {
             }
             Message::User(text) => User { texts: vec![UserText::of(text)], ..User::default() },
             Message::Results(answers) => {
-                let results = answers.iter().map(|a| ToolResult { id: &a.id, ..a.read }).collect();
+                let results =
+                    answers.iter().map(|a| ToolResult { id: (&a.id).into(), ..a.read }).collect();
                 User { results, ..User::default() }
             }
         };
