@@ -30,6 +30,7 @@ use crate::errors::Refusal;
 use crate::gate::Gate;
 use crate::pass;
 use crate::route::Target;
+use crate::turns;
 
 pub(crate) use end::ends;
 use open::Opening;
@@ -79,6 +80,7 @@ async fn make(asked: Arc<Asked>) -> Response<Body> {
         Some(_) => Request::of(asked.api, &whole).unwrap_or(request),
         None => request,
     };
+    turns::gather().await;
     let mut opening = match Opening::of(&asked, &request).await {
         Ok(opening) => opening,
         Err(answer) => return *answer,
@@ -87,6 +89,7 @@ async fn make(asked: Arc<Asked>) -> Response<Body> {
     if let Some(member) = request.apart {
         return opening.apart(member).await;
     }
+    turns::next().await;
     match opening.begin(&request).await {
         Ok(flow) => flow.respond().await,
         Err(answer) => *answer,

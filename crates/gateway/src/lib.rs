@@ -25,6 +25,7 @@ mod secret;
 mod server;
 mod settings;
 mod store;
+mod turns;
 mod upstream;
 
 pub use audit::{Audit, AuditAsked, AuditForm};

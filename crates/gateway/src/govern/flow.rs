@@ -20,6 +20,7 @@ use super::end::Record;
 use super::{head, open::Opening};
 use crate::body::{Body, Sender};
 use crate::errors;
+use crate::turns;
 use crate::upstream::{Response, UpstreamError};
 
 /// Pieces that the client's connection may be behind.
@@ -150,7 +151,9 @@ impl Flow {
             return Box::pin(self.nothing(done)).await;
         }
         let head = head::of(&self, &self.headers);
+        turns::next().await;
         self.close(Some(done)).await;
+        turns::next().await;
         let mut response = http::Response::new(Body::full(bytes));
         *response.headers_mut() = head;
         response

@@ -7,7 +7,7 @@ use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use http::Uri;
@@ -25,6 +25,7 @@ use tokio::net::TcpStream;
 use tower_service::Service;
 
 use super::Millis;
+use crate::turns::Turn;
 
 /// After so long without a byte the system asks whether the other side is still there.
 const KEEPALIVE: Duration = Duration::from_secs(60);
@@ -124,7 +125,7 @@ async fn plain(
     proxy: Option<Intercept>,
 ) -> Result<Link, ConnectError> {
     let stream = http.call(to).await.map_err(ConnectError::other)?;
-    Ok(Link { stream: MaybeHttpsStream::Http(stream), proxied: proxy.is_some() })
+    Ok(Link::new(MaybeHttpsStream::Http(stream), proxy.is_some()))
 }
 
 async fn encrypted<C>(inner: C, tls: Arc<ClientConfig>, to: Uri) -> Result<Link, ConnectError>
@@ -136,7 +137,7 @@ where
     let names = Arc::new(DefaultServerNameResolver::default());
     let mut https = HttpsConnector::new(inner, tls, true, names);
     let stream = https.call(to).await.map_err(ConnectError::Other)?;
-    Ok(Link { stream, proxied: false })
+    Ok(Link::new(stream, false))
 }
 
 fn tls() -> Result<Arc<ClientConfig>, String> {
@@ -182,7 +183,15 @@ impl Service<Uri> for Connector {
 #[derive(Debug)]
 pub(super) struct Link {
     stream: Stream,
+    /// To write.
+    turn: Turn,
     proxied: bool,
+}
+
+impl Link {
+    fn new(stream: Stream, proxied: bool) -> Self {
+        Self { stream, turn: Turn::default(), proxied }
+    }
 }
 
 impl Connection for Link {
@@ -208,10 +217,13 @@ impl hyper::rt::Write for Link {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
+        ready!(self.turn.poll(cx));
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Only what is written is flushed.
+        self.turn.over();
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
@@ -228,6 +240,7 @@ impl hyper::rt::Write for Link {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        ready!(self.turn.poll(cx));
         Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
     }
 }

@@ -12,7 +12,7 @@ use crate::body::Body;
 use crate::govern::account::Leased;
 use crate::govern::head;
 use crate::upstream::{Response, UpstreamError};
-use crate::{errors, headers, pass};
+use crate::{errors, headers, pass, turns};
 
 /// The largest response that is read whole.
 const WHOLE: usize = 64 << 20;
@@ -33,10 +33,6 @@ impl Flow {
             return Sent::Taken;
         };
         let body = self.as_learned(body);
-        // Whoever else is ready is decided on first: under load, requests are then read together
-        // and sent together, which keeps the processor's caches warm and wakes the reader once.
-        // Nothing is sent yet: who leaves meanwhile has cost nothing.
-        tokio::task::yield_now().await;
         let sent_body = body.clone();
         if self.sent == 0 {
             // From here on it is done to the response.
@@ -102,6 +98,7 @@ impl Flow {
             Some(Err(error)) => return self.unreachable(&error, Some(response.received())),
             Some(Ok(bytes)) => bytes,
         };
+        turns::gather().await;
         self.headers = response.headers;
         self.verbatim = self.observes().then(|| bytes.clone());
         if let Err(error) = self.exchange.whole(&bytes, &mut self.out) {
