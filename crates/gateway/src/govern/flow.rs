@@ -151,7 +151,7 @@ impl Flow {
             return Box::pin(self.nothing(done)).await;
         }
         let head = head::of(&self, &self.headers);
-        turns::next().await;
+        // No stage ends before it is closed: who leaves there would be booked twice.
         self.close(Some(done)).await;
         turns::next().await;
         let mut response = http::Response::new(Body::full(bytes));

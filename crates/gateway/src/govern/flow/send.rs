@@ -85,6 +85,8 @@ impl Flow {
             return Sent::Streams(response);
         }
         let status = response.status;
+        // Before it is read: what it says that it costs is never read and lost.
+        turns::gather().await;
         let whole = tokio::select! {
             biased;
             () = until(self.deadline) => None,
@@ -98,7 +100,6 @@ impl Flow {
             Some(Err(error)) => return self.unreachable(&error, Some(response.received())),
             Some(Ok(bytes)) => bytes,
         };
-        turns::gather().await;
         self.headers = response.headers;
         self.verbatim = self.observes().then(|| bytes.clone());
         if let Err(error) = self.exchange.whole(&bytes, &mut self.out) {
