@@ -75,7 +75,7 @@ pub(crate) struct Turn {
 impl Turn {
     /// Pending once where others wait on this thread, until they have come as far; from then on
     /// ready, until it is [`over`](Self::over).
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<()> {
         self.waits = None;
         if self.come || is_alone() {
             self.come = true;
