@@ -99,7 +99,7 @@ mod tests {
     use std::cell::RefCell;
     use std::rc::Rc;
 
-    use tokio::task::{LocalSet, yield_now};
+    use tokio::task::LocalSet;
 
     use super::*;
 
@@ -147,13 +147,14 @@ mod tests {
 
     #[tokio::test]
     async fn who_goes_while_waiting_is_not_counted() {
-        let waiting = LocalSet::new();
-        for _ in 0..2 {
-            waiting.spawn_local(gather());
-        }
-        waiting.run_until(async { assert!(is_alone()) }).await;
-        drop(waiting);
-        yield_now().await;
+        let (mut one, mut other) = (Box::pin(gather()), Box::pin(next()));
+        let polled = poll_fn(|cx| {
+            Poll::Ready((one.as_mut().poll(cx).is_ready(), other.as_mut().poll(cx).is_ready()))
+        });
+        assert_eq!(polled.await, (false, false), "both wait for each other");
+        drop(one);
+        assert!(!is_alone(), "the other waits");
+        drop(other);
         assert!(is_alone());
     }
 }
