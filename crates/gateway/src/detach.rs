@@ -19,7 +19,7 @@ pub(crate) fn request(parts: &mut Parts) {
 }
 
 /// Detaches these headers: all values then share one allocation.
-pub(crate) fn headers(headers: &mut HeaderMap) {
+fn headers(headers: &mut HeaderMap) {
     let bytes = headers.values().map(HeaderValue::len).sum();
     let mut own = BytesMut::with_capacity(bytes);
     for value in headers.values() {

@@ -14,83 +14,117 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
+/// How often one who only has to write lets others go first: work that comes while it waits must not
+/// keep it for ever.
+const PATIENCE: u8 = 8;
+
 thread_local! {
-    /// How many wait on this thread for their next stage.
-    static WAITING: Arc<AtomicUsize> = Arc::default();
+    static HERE: Arc<Here> = Arc::default();
+}
+
+/// Who waits on a thread.
+#[derive(Debug, Default)]
+struct Here {
+    /// For a further stage.
+    staged: AtomicUsize,
+    /// For a look at what else has come.
+    looking: AtomicUsize,
+}
+
+impl Here {
+    fn staged() -> bool {
+        HERE.with(|here| here.staged.load(Ordering::Relaxed) > 0)
+    }
+
+    fn anybody() -> bool {
+        Self::staged() || HERE.with(|here| here.looking.load(Ordering::Relaxed) > 0)
+    }
 }
 
 /// One that waits; it is counted where it began to, whichever thread goes on with it.
 #[derive(Debug)]
-struct Waiting(Arc<AtomicUsize>);
+struct Waiting(Arc<Here>, fn(&Here) -> &AtomicUsize);
 
 impl Waiting {
-    fn here() -> Self {
-        let here = WAITING.with(Arc::clone);
-        here.fetch_add(1, Ordering::Relaxed);
-        Self(here)
+    fn for_what(count: fn(&Here) -> &AtomicUsize) -> Self {
+        let here = HERE.with(Arc::clone);
+        count(&here).fetch_add(1, Ordering::Relaxed);
+        Self(here, count)
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        let Self(here, count) = self;
+        count(here).fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// Before the first stage: lets all that is ready come as far.
 pub(crate) async fn gather() {
-    if is_alone() {
-        // Looks what else has come, and whether it still is.
-        let _waiting = Waiting::here();
-        tokio::task::yield_now().await;
-    } else {
+    if Here::anybody() {
         behind_the_others().await;
+    } else {
+        // Looks what else has come, and whether it still is.
+        let _waiting = Waiting::for_what(|here| &here.looking);
+        tokio::task::yield_now().await;
     }
 }
 
 /// Before a further stage: lets those come as far who wait on this thread.
 pub(crate) async fn next() {
-    if !is_alone() {
+    if Here::anybody() {
         behind_the_others().await;
     }
 }
 
-fn is_alone() -> bool {
-    WAITING.with(|here| here.load(Ordering::Relaxed)) == 0
-}
-
-/// Waits at the end of the thread's queue.
-async fn behind_the_others() {
+/// Before the end, when there is nothing left to do but to write: see [`Turn`].
+pub(crate) async fn last() {
     let mut turn = Turn::default();
     poll_fn(|cx| turn.poll(cx)).await;
 }
 
-/// A place in the line, for what is polled.
+/// Waits at the end of the thread's queue.
+async fn behind_the_others() {
+    let mut waiting = None;
+    poll_fn(|cx| {
+        if waiting.take().is_some() {
+            return Poll::Ready(());
+        }
+        waiting = Some(Waiting::for_what(|here| &here.staged));
+        behind(cx)
+    })
+    .await;
+}
+
+/// At the end of the queue. `yield_now` would wait for a look at what has come, too.
+fn behind(cx: &Context<'_>) -> Poll<()> {
+    cx.waker().wake_by_ref();
+    Poll::Pending
+}
+
+/// The turn of one who only has to write: once all others on this thread have come as far. What
+/// they write then goes out together.
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
-    waits: Option<Waiting>,
-    come: bool,
+    waited: u8,
 }
 
 impl Turn {
-    /// Pending once where others wait on this thread, until they have come as far; from then on
-    /// ready, until it is [`over`](Self::over).
+    /// Pending while others wait on this thread for a stage; then ready, until it is
+    /// [`over`](Self::over).
     pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<()> {
-        self.waits = None;
-        if self.come || is_alone() {
-            self.come = true;
+        if self.waited >= PATIENCE || !Here::staged() {
+            self.waited = PATIENCE;
             return Poll::Ready(());
         }
-        self.come = true;
-        self.waits = Some(Waiting::here());
-        // At the end of the queue. `yield_now` would wait for a look at what has come, too.
-        cx.waker().wake_by_ref();
-        Poll::Pending
+        self.waited += 1;
+        behind(cx)
     }
 
-    /// The next stage has a turn of its own.
+    /// What is written next has a turn of its own.
     pub(crate) fn over(&mut self) {
-        self.come = false;
+        self.waited = 0;
     }
 }
 
@@ -131,7 +165,7 @@ mod tests {
             assert!(at < of_stage(stage + 1) || stage == 3, "{seen:?}");
         }
         assert_eq!(seen.len(), 20);
-        assert!(is_alone(), "somebody is still counted");
+        assert!(!Here::anybody(), "somebody is still counted");
     }
 
     #[tokio::test]
@@ -153,8 +187,32 @@ mod tests {
         });
         assert_eq!(polled.await, (false, false), "both wait for each other");
         drop(one);
-        assert!(!is_alone(), "the other waits");
+        assert!(Here::anybody(), "the other waits");
         drop(other);
-        assert!(is_alone());
+        assert!(!Here::anybody());
+    }
+
+    #[tokio::test]
+    async fn who_only_writes_goes_behind_all_work_but_not_for_ever() {
+        let mut turn = Turn::default();
+        let mut polled = async |turn: &mut Turn| poll_fn(|cx| Poll::Ready(turn.poll(cx))).await;
+        assert!(polled(&mut turn).await.is_ready(), "nobody works");
+        turn.over();
+        let mut looks = Box::pin(gather());
+        let mut works = Box::pin(next());
+        poll_fn(|cx| Poll::Ready(looks.as_mut().poll(cx).is_ready())).await;
+        assert!(polled(&mut turn).await.is_ready(), "who looks around has no work yet");
+        turn.over();
+        poll_fn(|cx| Poll::Ready(works.as_mut().poll(cx).is_ready())).await;
+        assert!(polled(&mut turn).await.is_pending(), "somebody works");
+        drop(works);
+        assert!(polled(&mut turn).await.is_ready(), "nobody works any more");
+        turn.over();
+        let _works = Waiting::for_what(|here| &here.staged);
+        for _ in 0..PATIENCE {
+            assert!(polled(&mut turn).await.is_pending());
+        }
+        assert!(polled(&mut turn).await.is_ready(), "it has waited long enough");
+        assert!(polled(&mut turn).await.is_ready(), "what is written in pieces waits once");
     }
 }

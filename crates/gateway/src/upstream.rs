@@ -19,7 +19,6 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::timeout;
 
 use crate::body::{Outgoing, Progress, Relay};
-use crate::detach;
 use crate::gate::UpstreamProblem;
 use crate::headers::Credential;
 use crate::settings::{Limits, Upstream};
@@ -208,9 +207,7 @@ impl Upstreams {
                 Err(_) => return Err(UpstreamError::timeout(to, Phase::FirstByte, limit)),
             }
         };
-        let (mut head, incoming) =
-            answer.map_err(|error| UpstreamError::of(to, &error))?.into_parts();
-        detach::headers(&mut head.headers);
+        let (head, incoming) = answer.map_err(|error| UpstreamError::of(to, &error))?.into_parts();
         Ok(Response {
             status: head.status,
             headers: head.headers,
@@ -229,7 +226,8 @@ fn pieces(progress: Option<&Progress>) -> u64 {
 pub(crate) struct Response {
     /// Any, redirects too.
     pub(crate) status: StatusCode,
-    /// As they came.
+    /// As they came: slices of what the connection reads into, not to be kept for as long as a
+    /// stream.
     pub(crate) headers: HeaderMap,
     relay: Relay,
     /// Bytes of its body so far.

@@ -153,7 +153,7 @@ impl Flow {
         let head = head::of(&self, &self.headers);
         // No stage ends before it is closed: who leaves there would be booked twice.
         self.close(Some(done)).await;
-        turns::next().await;
+        turns::last().await;
         let mut response = http::Response::new(Body::full(bytes));
         *response.headers_mut() = head;
         response

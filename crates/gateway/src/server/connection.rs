@@ -41,7 +41,7 @@ const TWO_FRAMINGS: &str = "a request must say once and plainly where it ends: w
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Serves a connection to its end, or until it is told to end: `soon` after the request under way,
-/// `now` at once.
+/// `now` at once, which comes behind `soon`.
 pub(super) async fn serve(
     gate: &Arc<Gate>,
     stream: TcpStream,
@@ -79,11 +79,11 @@ pub(super) async fn serve(
         tokio::select! {
             biased;
             ended = &mut connection => break ended,
-            () = &mut now => return,
             () = &mut soon, if !ending => {
                 std::pin::Pin::new(&mut connection).graceful_shutdown();
                 ending = true;
             }
+            () = &mut now, if ending => return,
         }
     };
     if let Err(error) = ended {
