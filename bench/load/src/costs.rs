@@ -26,47 +26,58 @@ const NAMED: usize = 7;
 /// Its calls by name; page faults and thread switches.
 type Kernel = (BTreeMap<String, f64>, [f64; 2]);
 
-/// A line for each target.
+/// What the kernel and the processor have to do with a request: a line for each target.
 pub(crate) async fn costs(targets: &[Target], requests: u64) -> Result<String, String> {
-    let columns = [
-        "a request of 1.5 KB",
-        "kernel calls",
-        "page faults",
-        "thread switches",
-        "instructions",
-        "allocations",
-        "bytes allocated",
-    ];
-    let mut lines = vec![format!("| {} |\n|---|{}", columns.join(" | "), "--:|".repeat(6))];
-    let mut named = Vec::new();
-    for target in targets.iter().filter(|target| **target != Target::Direct) {
-        let (calls, [faults, switches]) = kernel(*target, requests).await?;
+    let columns = ["kernel calls", "page faults", "thread switches", "instructions"];
+    let (mut lines, mut named) = (vec![head(&columns)], Vec::new());
+    for target in but_direct(targets) {
+        let (calls, [faults, switches]) = kernel(target, requests).await?;
         let all: f64 = calls.values().sum();
-        let instructions = valgrind(*target, requests, "callgrind", instructions).await?;
-        let blocks = valgrind(*target, requests, "dhat", allocations).await?;
-        let figures = [
-            (Some(all), 1),
-            (Some(faults), 2),
-            (Some(switches), 1),
-            (instructions.first().copied(), 0),
-            (blocks.first().copied(), 1),
-            (blocks.get(1).copied(), 0),
-        ];
-        let cells: Vec<_> = figures
-            .into_iter()
-            .map(|(figure, digits)| figure.map_or("–".to_owned(), |f| format!("{f:.digits$}")))
-            .collect();
-        lines.push(format!("| {} | {} |", target.name(), cells.join(" | ")));
+        let instructions = valgrind(target, requests, "callgrind", instructions).await?;
+        let instructions = instructions.first().copied();
+        let figures = [(Some(all), 1), (Some(faults), 2), (Some(switches), 1), (instructions, 0)];
+        lines.push(line(target, &figures));
         named.push(format!("{}: {}", target.name(), most(&calls)));
     }
     Ok(format!("{}\n\nKernel calls a request:\n{}", lines.join("\n"), named.join("\n")))
+}
+
+/// What a request allocates: a line for each target. It is counted where the C library's allocator
+/// is called.
+pub(crate) async fn allocated(targets: &[Target], requests: u64) -> Result<String, String> {
+    let mut lines = vec![head(&["allocations", "bytes allocated"])];
+    for target in but_direct(targets) {
+        let blocks = valgrind(target, requests, "dhat", allocations).await?;
+        let figures = [(blocks.first().copied(), 1), (blocks.get(1).copied(), 0)];
+        lines.push(line(target, &figures));
+    }
+    Ok(lines.join("\n"))
+}
+
+fn but_direct(targets: &[Target]) -> impl Iterator<Item = Target> {
+    targets.iter().copied().filter(|target| *target != Target::Direct)
+}
+
+fn head(columns: &[&str]) -> String {
+    let rule = "--:|".repeat(columns.len());
+    format!("| a request of 1.5 KB | {} |\n|---|{rule}", columns.join(" | "))
+}
+
+/// Its figures, each with so many digits behind the point.
+fn line(target: Target, figures: &[(Option<f64>, usize)]) -> String {
+    let cells: Vec<_> = figures
+        .iter()
+        .map(|(figure, digits)| figure.map_or("–".to_owned(), |f| format!("{f:.digits$}")))
+        .collect();
+    format!("| {} | {} |", target.name(), cells.join(" | "))
 }
 
 /// The calls that are made most.
 fn most(calls: &BTreeMap<String, f64>) -> String {
     let mut calls: Vec<_> = calls.iter().collect();
     calls.sort_by(|a, b| b.1.total_cmp(a.1));
-    let rest: f64 = calls.iter().skip(NAMED).map(|(_, count)| **count).sum();
+    // The sum of none would be -0.
+    let rest = calls.iter().skip(NAMED).fold(0.0, |sum, (_, count)| sum + **count);
     let named = calls.iter().take(NAMED).map(|(name, count)| format!("{name} {count:.2}"));
     named.chain([format!("others {rest:.2}")]).collect::<Vec<_>>().join(", ")
 }

@@ -25,7 +25,7 @@ const USAGE: &str = "\
 usage: bench/run [table] [--quick] [--rounds N] [--only NAME,NAME] [--plain] [--strict]
        bench/run streams [--count N] [--only NAME]
        bench/run soak [--requests N] [--only NAME]
-       bench/run costs [--requests N] [--only NAME,NAME]
+       bench/run costs | allocations [--requests N] [--only NAME,NAME]
 names: direct, nginx, softland, softland-off, noveum, noveum-translating, litellm, portkey";
 
 /// Requests whose costs are counted, unless fewer are asked for: under Valgrind they take long.
@@ -80,6 +80,9 @@ async fn run(args: &Args) -> Result<(String, bool), String> {
         }
         "trace" => trace::trace(&targets, Path::new(&args.folder)).await.map(|text| (text, true)),
         "costs" => costs::costs(&targets, args.requests.min(COSTED)).await.map(|text| (text, true)),
+        "allocations" => {
+            costs::allocated(&targets, args.requests.min(COSTED)).await.map(|text| (text, true))
+        }
         "soak" => {
             let (mut text, mut all) = (Vec::new(), true);
             for target in targets {
@@ -132,7 +135,9 @@ impl Args {
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
             match word.as_str() {
-                "table" | "streams" | "soak" | "costs" | "mock" => args.command = word,
+                "table" | "streams" | "soak" | "costs" | "allocations" | "mock" => {
+                    args.command = word
+                }
                 "trace" => (args.command, args.folder) = (word.clone(), value()?),
                 "--quick" => args.amount = Amount { plain: args.amount.plain, ..Amount::QUICK },
                 "--plain" => args.amount.plain = true,
@@ -155,7 +160,7 @@ impl Args {
             return Err(format!("no target {name}"));
         }
         let wanted = |target: &Target| match (self.only.is_empty(), self.command.as_str()) {
-            (true, "table" | "costs") => true,
+            (true, "table" | "costs" | "allocations") => true,
             (true, _) => *target == Target::Softland,
             _ => self.only.contains(&key(target)),
         };

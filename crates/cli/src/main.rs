@@ -34,6 +34,7 @@ use softland_agent::tools::supervise;
 
 /// Serving allocates much and keeps little: the C library's allocator takes an eighth of the
 /// processor time more for it (docs/benchmarks.md).
+#[cfg(feature = "mimalloc")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -89,7 +89,6 @@ async fn make(asked: Arc<Asked>) -> Response<Body> {
     if let Some(member) = request.apart {
         return opening.apart(member).await;
     }
-    turns::next().await;
     match opening.begin(&request).await {
         Ok(flow) => flow.respond().await,
         Err(answer) => *answer,

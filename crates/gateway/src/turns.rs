@@ -2,9 +2,9 @@
 //!
 //! What a request runs through is more code than the processor's nearest caches hold, so that each
 //! one finds them filled with the end of the one before. Under load many are ready at once. Those
-//! wait for each other between two stages (read, looked up, decided, sent…): then each stage is
-//! still there for the next of them, what they write goes out together, and the reader at the other
-//! end is woken once for several.
+//! wait for each other between two stages (read, decided, answered…): then each stage is still there
+//! for the next of them. Who only has to write waits for all the others: what they write goes out
+//! together, and the reader at the other end is woken once for several.
 //!
 //! Nobody waits for what is not ready, and who is alone on its thread does not wait at all, but
 //! for one look at what else has come.
@@ -60,7 +60,7 @@ impl Drop for Waiting {
     }
 }
 
-/// Before the first stage: lets all that is ready come as far.
+/// Before a stage: lets all that is ready come as far.
 pub(crate) async fn gather() {
     if Here::anybody() {
         behind_the_others().await;
@@ -68,13 +68,6 @@ pub(crate) async fn gather() {
         // Looks what else has come, and whether it still is.
         let _waiting = Waiting::for_what(|here| &here.looking);
         tokio::task::yield_now().await;
-    }
-}
-
-/// Before a further stage: lets those come as far who wait on this thread.
-pub(crate) async fn next() {
-    if Here::anybody() {
-        behind_the_others().await;
     }
 }
 
@@ -144,10 +137,9 @@ mod tests {
         for one in 0..of {
             let seen = Rc::clone(&seen);
             all.spawn_local(async move {
-                gather().await;
                 for stage in 0..stages {
+                    gather().await;
                     seen.borrow_mut().push((stage, one));
-                    next().await;
                 }
             });
         }
@@ -169,10 +161,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_is_alone_does_not_wait() {
+    async fn who_is_alone_writes_at_once() {
         let alone = async {
-            next().await;
-            next().await;
+            last().await;
+            last().await;
         };
         let mut alone = std::pin::pin!(alone);
         let polled = poll_fn(|cx| Poll::Ready(alone.as_mut().poll(cx).is_ready())).await;
@@ -181,7 +173,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_goes_while_waiting_is_not_counted() {
-        let (mut one, mut other) = (Box::pin(gather()), Box::pin(next()));
+        let (mut one, mut other) = (Box::pin(gather()), Box::pin(gather()));
         let polled = poll_fn(|cx| {
             Poll::Ready((one.as_mut().poll(cx).is_ready(), other.as_mut().poll(cx).is_ready()))
         });
@@ -195,11 +187,11 @@ mod tests {
     #[tokio::test]
     async fn who_only_writes_goes_behind_all_work_but_not_for_ever() {
         let mut turn = Turn::default();
-        let mut polled = async |turn: &mut Turn| poll_fn(|cx| Poll::Ready(turn.poll(cx))).await;
+        let polled = async |turn: &mut Turn| poll_fn(|cx| Poll::Ready(turn.poll(cx))).await;
         assert!(polled(&mut turn).await.is_ready(), "nobody works");
         turn.over();
         let mut looks = Box::pin(gather());
-        let mut works = Box::pin(next());
+        let mut works = Box::pin(gather());
         poll_fn(|cx| Poll::Ready(looks.as_mut().poll(cx).is_ready())).await;
         assert!(polled(&mut turn).await.is_ready(), "who looks around has no work yet");
         turn.over();
