@@ -29,15 +29,21 @@ struct Here {
     staged: AtomicUsize,
     /// For a look at what else has come.
     looking: AtomicUsize,
+    /// To write to an upstream.
+    sending: AtomicUsize,
 }
 
 impl Here {
+    fn has(count: fn(&Self) -> &AtomicUsize) -> bool {
+        HERE.with(|here| count(here).load(Ordering::Relaxed) > 0)
+    }
+
     fn staged() -> bool {
-        HERE.with(|here| here.staged.load(Ordering::Relaxed) > 0)
+        Self::has(|here| &here.staged)
     }
 
     fn anybody() -> bool {
-        Self::staged() || HERE.with(|here| here.looking.load(Ordering::Relaxed) > 0)
+        Self::staged() || Self::has(|here| &here.looking)
     }
 }
 
@@ -71,10 +77,18 @@ pub(crate) async fn gather() {
     }
 }
 
-/// Before the end, when there is nothing left to do but to write: see [`Turn`].
+/// Before a client is answered, when there is nothing left to do but to write: lets all the others
+/// come as far, and those first who write to upstreams, so that each reader gets its own in one go.
 pub(crate) async fn last() {
-    let mut turn = Turn::default();
-    poll_fn(|cx| turn.poll(cx)).await;
+    let mut waited = 0;
+    poll_fn(|cx| {
+        if waited == PATIENCE || !(Here::staged() || Here::has(|here| &here.sending)) {
+            return Poll::Ready(());
+        }
+        waited += 1;
+        behind(cx)
+    })
+    .await;
 }
 
 /// Waits at the end of the thread's queue.
@@ -96,10 +110,11 @@ fn behind(cx: &Context<'_>) -> Poll<()> {
     Poll::Pending
 }
 
-/// The turn of one who only has to write: once all others on this thread have come as far. What
-/// they write then goes out together.
+/// The turn of one who only has to write to an upstream: once all others on this thread have come as
+/// far. What they write then goes out together.
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
+    waits: Option<Waiting>,
     waited: u8,
 }
 
@@ -107,11 +122,13 @@ impl Turn {
     /// Pending while others wait on this thread for a stage; then ready, until it is
     /// [`over`](Self::over).
     pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<()> {
-        if self.waited >= PATIENCE || !Here::staged() {
+        self.waits = None;
+        if self.waited == PATIENCE || !Here::staged() {
             self.waited = PATIENCE;
             return Poll::Ready(());
         }
         self.waited += 1;
+        self.waits = Some(Waiting::for_what(|here| &here.sending));
         behind(cx)
     }
 
@@ -198,7 +215,12 @@ mod tests {
         poll_fn(|cx| Poll::Ready(works.as_mut().poll(cx).is_ready())).await;
         assert!(polled(&mut turn).await.is_pending(), "somebody works");
         drop(works);
+        let mut answers = Box::pin(last());
+        let waits = poll_fn(|cx| Poll::Ready(answers.as_mut().poll(cx).is_pending())).await;
+        assert!(waits, "another one has to send first");
         assert!(polled(&mut turn).await.is_ready(), "nobody works any more");
+        let answers = poll_fn(|cx| Poll::Ready(answers.as_mut().poll(cx).is_ready())).await;
+        assert!(answers, "nobody has to send any more");
         turn.over();
         let _works = Waiting::for_what(|here| &here.staged);
         for _ in 0..PATIENCE {
