@@ -33,6 +33,14 @@ HEAD = """\
    over the program cost several times their size in memory. A pattern matches a function's section
    by its mangled name, `?` and `*` where a number, a hash or less used functions may stand. */
 """
+# Where the compiler has a profile, it names what is hot itself.
+HOT = """\
+/* What a profile says is hot, where there is one (scripts/release). */
+*(
+.text.hot
+.text.hot.*
+)
+"""
 WHY = [
     "Generic functions of which few instances are executed: those, by their hashes.",
     "Where most is executed.",
@@ -99,7 +107,7 @@ def write(binary, addresses, script):
         if not dense:
             own.update(filter(None, (hashed(pattern, name) for name in node.names)))
     with open(script, "w", encoding="utf-8") as file:
-        file.write(HEAD + "SECTIONS { .text : {\n")
+        file.write(HEAD + "SECTIONS { .text : {\n" + HOT)
         for why, patterns in zip(WHY, [own, most, some]):
             lines = "".join(f".text.{pattern}\n" for pattern in sorted(patterns))
             file.write(f"/* {why} */\n*(\n{lines})\n")

@@ -79,6 +79,7 @@ async fn run(args: &Args) -> Result<(String, bool), String> {
             Ok((text.join("\n\n"), true))
         }
         "trace" => trace::trace(&targets, Path::new(&args.folder)).await.map(|text| (text, true)),
+        "train" => trace::train(&targets).await.map(|text| (text, true)),
         "costs" => costs::costs(&targets, args.requests.min(COSTED)).await.map(|text| (text, true)),
         "allocations" => {
             costs::allocated(&targets, args.requests.min(COSTED)).await.map(|text| (text, true))
@@ -135,7 +136,7 @@ impl Args {
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
             match word.as_str() {
-                "table" | "streams" | "soak" | "costs" | "allocations" | "mock" => {
+                "table" | "streams" | "soak" | "costs" | "allocations" | "train" | "mock" => {
                     args.command = word
                 }
                 "trace" => (args.command, args.folder) = (word.clone(), value()?),

@@ -1,5 +1,6 @@
-//! The loads of the table, few of each, with softland under Callgrind: which of its code serving
-//! executes. `bench/order` reads what it writes.
+//! The loads of the table without their measuring. Few of each, with softland under Callgrind, tell which
+//! of its code serving executes (`bench/order`). More, with a program that counts what it executes, tell
+//! the compiler what is hot (`scripts/release`).
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,12 +12,19 @@ use crate::stand::Stand;
 use crate::table;
 use crate::targets::Target;
 
-/// Requests of each closed loop.
-const REQUESTS: u64 = 160;
-/// Streams at the same time.
-const OPEN: usize = 50;
-/// Requests of 1 MB.
-const LONG: u32 = 4;
+/// How much of each load.
+struct Amount {
+    /// Requests of each closed loop.
+    requests: u64,
+    /// Streams at the same time.
+    open: usize,
+    /// Requests of 1 MB.
+    long: u32,
+}
+
+const TRACED: Amount = Amount { requests: 160, open: 50, long: 4 };
+/// So many that what happens once, at the start, is rare among it.
+const TRAINED: Amount = Amount { requests: 20_000, open: 200, long: 40 };
 
 /// One file for each target, in that folder.
 pub(crate) async fn trace(targets: &[Target], folder: &Path) -> Result<String, String> {
@@ -26,7 +34,9 @@ pub(crate) async fn trace(targets: &[Target], folder: &Path) -> Result<String, S
         let log = format!("--log-file={}", folder.join("log").display());
         let under = ["valgrind", "--tool=callgrind", "--dump-instr=yes", &file, &log];
         let mut stand = Stand::under(*target, &under).await?;
-        loads(&mut stand).await.map_err(|problem| format!("{}: {problem}", target.name()))?;
+        loads(&mut stand, &TRACED)
+            .await
+            .map_err(|problem| format!("{}: {problem}", target.name()))?;
         stand.down()?;
         if !out.exists() {
             return Err(format!("Callgrind wrote nothing of {}", target.name()));
@@ -35,17 +45,29 @@ pub(crate) async fn trace(targets: &[Target], folder: &Path) -> Result<String, S
     Ok(format!("{} programs traced", targets.len()))
 }
 
-async fn loads(stand: &mut Stand) -> Result<(), String> {
-    let (numbers, until) = (stand.numbers.clone(), Until::Requests(REQUESTS));
+/// For a program that writes down itself, at its end, what it did.
+pub(crate) async fn train(targets: &[Target]) -> Result<String, String> {
+    for target in targets {
+        let mut stand = Stand::up(*target).await?;
+        loads(&mut stand, &TRAINED)
+            .await
+            .map_err(|problem| format!("{}: {problem}", target.name()))?;
+        stand.down()?;
+    }
+    Ok(format!("{} programs trained", targets.len()))
+}
+
+async fn loads(stand: &mut Stand, amount: &Amount) -> Result<(), String> {
+    let (numbers, until) = (stand.numbers.clone(), Until::Requests(amount.requests));
     for kind in [Kind::Short, Kind::ShortStream] {
         drive::closed(&stand.ask(kind), until, &numbers).await.check()?;
     }
-    table::paced(stand, OPEN, Duration::from_millis(5)).await?;
+    table::paced(stand, amount.open, Duration::from_millis(5)).await?;
     if stand.target.has_long() {
         let ask = stand.ask(Kind::Long);
         // Its history has no number: they are all one run.
         let before = numbers.get();
-        drive::steady(&ask, LONG, Duration::ZERO, &numbers).await.check()?;
+        drive::steady(&ask, amount.long, Duration::ZERO, &numbers).await.check()?;
         numbers.set(before + 1);
     }
     // What it does when nobody asks is serving, too.
