@@ -243,7 +243,7 @@ fn open_ledger(settings: &Settings, clock: &Clock) -> Result<Option<Ledger>, Ope
 /// The system's time, in milliseconds since 1970.
 pub(crate) fn system_clock() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    since.as_secs().saturating_mul(1000).saturating_add(u64::from(since.subsec_millis()))
 }
 
 impl Live {

@@ -90,21 +90,21 @@ impl Record {
         if opening.metered {
             return;
         }
-        if gate.runs.begins(&run.id, gate.now()) {
-            self.run_begins(opening, run);
+        let now = gate.now();
+        if gate.runs.begins(&run.id, now) {
+            self.run_begins(opening, run, now);
         }
         let stands = (self.calls, self.phase());
         gate.runs.stands(&run.id, stands, opening.outline.here, &opening.asked);
         // A retry goes on with its turn.
         if gate.runs.turn_begins(&run.id, self.turn) {
             let fields = TurnBegun { turns_limit: self.turns_limit };
-            self.tell(opening, &run.id, "turn_start", &fields);
+            self.tell_at(now, opening, &run.id, "turn_start", &fields);
         }
     }
 
-    fn run_begins(&self, opening: &Opening, run: &RunState) {
+    fn run_begins(&self, opening: &Opening, run: &RunState, now: u64) {
         let gate = &opening.asked.gate;
-        let now = gate.now();
         if self.observed {
             gate.metrics.run_observed();
         }
@@ -237,13 +237,23 @@ impl Record {
         event: &'static str,
         fields: &impl Serialize,
     ) {
+        self.tell_at(opening.asked.gate.now(), opening, run, event, fields);
+    }
+
+    fn tell_at(
+        &self,
+        at: u64,
+        opening: &Opening,
+        run: &Arc<str>,
+        event: &'static str,
+        fields: &impl Serialize,
+    ) {
         // What is only metered belongs to no run.
         if opening.metered {
             return;
         }
-        let gate = &opening.asked.gate;
-        gate.tell(|| {
-            let (at, turn, run) = (gate.now(), self.turn, Arc::clone(run));
+        opening.asked.gate.tell(|| {
+            let (turn, run) = (self.turn, Arc::clone(run));
             // Every key is a text, so that it cannot fail.
             let fields = serde_json::to_string(fields).unwrap_or_else(|_| "{}".to_owned());
             ledger::Record::Event(ledger::Event { at, run, turn, event, fields })
@@ -405,10 +415,11 @@ impl Flow {
         self.closed = true;
         self.account.settle();
         self.settle_record();
-        if let Some(done) = &mut done {
-            self.tell_what_is_left(done);
-        }
         let gate = Arc::clone(&self.opening.asked.gate);
+        let now = gate.now();
+        if let Some(done) = &mut done {
+            self.tell_what_is_left(done, now);
+        }
         if let Some(done) = &done {
             let calls = done.calls.iter().filter(|call| call.admission.runs()).count() as u64;
             gate.metrics.tool_calls(calls);
@@ -416,17 +427,17 @@ impl Flow {
         if self.opening.metered {
             return None;
         }
-        self.told_of_run(done.as_deref());
+        self.told_of_run(done.as_deref(), now);
         let shown = done.as_mut().and_then(|done| done.shown.take());
         self.tape_ends(done.is_some());
-        let (scope, changes) = (self.opening.place.scope.clone(), self.changes(done));
+        let (scope, changes) = (self.opening.place.scope.clone(), self.changes(done, now));
         Some(Box::new(Keeping { gate, scope, changes, parent: self.parent_changes(), shown }))
     }
 
     /// What the limits leave, this request's own money, tokens and time included.
-    fn tell_what_is_left(&self, done: &mut Done) {
+    fn tell_what_is_left(&self, done: &mut Done, now: u64) {
         let Some(ended) = &mut done.ended else { return };
-        let facts = self.account.facts(self.opening.asked.gate.now(), None);
+        let facts = self.account.facts(now, None);
         ended.remaining = done.used.remaining(self.exchange.run().policy(), &facts);
     }
 
@@ -437,13 +448,13 @@ impl Flow {
         self.record.billed((&self.opening, run), Tokens::default(), cost, None);
     }
 
-    fn told_of_run(&self, done: Option<&Done>) {
+    fn told_of_run(&self, done: Option<&Done>, now: u64) {
         let gate = &self.opening.asked.gate;
         let id = &self.account.state.id;
         let used = done.map_or_else(|| self.exchange.run().used(), |done| &done.used);
         let calls = used.calls + done.map_or(0, |done| calls_to_run(done).count() as u64);
         let spent = (self.account.used(), self.account.cost());
-        let request = OpenRun::request(gate.now(), (used.turns, calls), spent.0, spent.1);
+        let request = OpenRun::request(now, (used.turns, calls), spent.0, spent.1);
         gate.runs.goes_on(id, &request);
         let Some((done, ended)) = done.and_then(|done| Some((done, done.ended.as_ref()?))) else {
             return;
@@ -453,27 +464,26 @@ impl Flow {
         }
         gate.metrics.run_ended(ended.outcome);
         if let Some(open) = gate.runs.ends(id) {
-            gate.runs.over(id, &open, ended, done.local, gate.now());
+            gate.runs.over(id, &open, ended, done.local, now);
             let full = self.opening.target.live.settings.ledger_full;
             let answer = done.answer.clone().filter(|_| full);
-            gate.tell(|| ends(gate.now(), id, ended.clone(), done.local, answer, &open));
+            gate.tell(|| ends(now, id, ended.clone(), done.local, answer, &open));
         }
     }
 
-    fn changes(&self, done: Option<Box<Done>>) -> Changes {
-        let Some(mut done) = done else { return self.untaken() };
+    fn changes(&self, done: Option<Box<Done>>, now: u64) -> Changes {
+        let Some(mut done) = done else { return self.untaken(now) };
         let broke_off = |ended: &Ended| !ended.outcome.is_done();
         if done.ended.as_ref().is_some_and(broke_off) {
             // It brought no turn. What was decided for its history holds all the same.
             let pins = std::mem::take(&mut done.records);
-            let mut changes = Changes { pins, results: done.seen, ..self.untaken() };
+            let mut changes = Changes { pins, results: done.seen, ..self.untaken(now) };
             if let Some((_, state)) = &mut changes.run {
                 state.ended = true;
             }
             return changes;
         }
         let (outline, before) = (&self.opening.outline, &self.account.state);
-        let now = self.opening.asked.gate.now();
         let total = self.account.used();
         let mut state = RunState {
             tokens: total.input_total().saturating_add(total.output),
@@ -508,7 +518,7 @@ impl Flow {
     }
 
     /// Of a request that brought no turn: the time that it took, and what it cost.
-    fn untaken(&self) -> Changes {
+    fn untaken(&self, now: u64) -> Changes {
         let total = self.account.used();
         let mut state = RunState {
             tokens: total.input_total().saturating_add(total.output),
@@ -516,7 +526,7 @@ impl Flow {
             account: Arc::clone(self.account.run_account()),
             ..(*self.account.state).clone()
         };
-        state.touch(self.opening.asked.gate.now());
+        state.touch(now);
         Changes { run: Some((self.run, state)), ..Changes::default() }
     }
 

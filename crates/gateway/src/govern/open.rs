@@ -30,6 +30,8 @@ use crate::store::{Counted, IDLE_MS, RunState};
 /// A request before it is decided on.
 pub(crate) struct Opening {
     pub(super) asked: Arc<Asked>,
+    /// When it was opened, in milliseconds since 1970.
+    at: u64,
     /// Its body, joined with the history that it names.
     body: Bytes,
     chain: Option<Chain>,
@@ -66,7 +68,8 @@ impl Opening {
             return Err(Box::new(thread_refused()));
         }
         let place = Place::find(&asked.gate, &identity, &outline).await;
-        above::inherit(&mut chosen.policy, &place, asked.gate.now());
+        let at = asked.gate.now();
+        above::inherit(&mut chosen.policy, &place, at);
         // Who writes calls as text shows it nowhere but there.
         let tags = chosen.shaping.as_ref().map(|shaping| &shaping.shape.tags);
         let uses_tools = outline.uses_tools || tags.is_some_and(|tags| uses_tags(request, tags));
@@ -79,6 +82,7 @@ impl Opening {
         let (known_model, unheld) = (asked.gate.learned.known(&model), None);
         Ok(Box::new(Self {
             asked,
+            at,
             body,
             chain,
             target,
@@ -109,7 +113,7 @@ impl Opening {
         let capability = self.asked.gate.learned.of(&self.model, capability);
         let mut context = Context::of_row(Role::Gateway, policy, row, capability);
         context.api = self.asked.api;
-        context.asked_at = self.asked.gate.now() / 1000;
+        context.asked_at = self.at / 1000;
         context.window = Some(money::window(row));
         context.chain.clone_from(&self.chain);
         context.shape = self.chosen.shaping.as_ref().map(|shaping| Arc::clone(&shaping.shape));
@@ -144,11 +148,10 @@ impl Opening {
         let opened = self.opened(request);
         let run = opened.here().map_or(Digest::EMPTY, |here| here.run);
         let policy = opened.policy().clone();
-        let now = gate.now();
         if self.is_cancelled(&run, request) {
             return Err(Box::new(cancelled(&self.asked.target)));
         }
-        let (state, continues) = self.state(&run, now);
+        let (state, continues) = self.state(&run, self.at);
         let known = self.known(&state);
         let tariff =
             Tariff::of(&self.target.live.settings.prices, &self.model, self.known_model.row);
@@ -182,7 +185,7 @@ impl Opening {
                 (None, None, true)
             }
         };
-        let mut facts = account.facts(now, short.as_ref());
+        let mut facts = account.facts(self.at, short.as_ref());
         facts.stale = self.vain(&account.state);
         if self.metered {
             facts.reserve_input_cost = NanoUsd::ZERO;
