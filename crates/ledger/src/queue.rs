@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::record::Record;
 
 /// The most records of one batch.
-pub(crate) const BATCH: usize = 1024;
+pub(crate) const BATCH: usize = 4096;
 /// The most bytes of one batch, but for a larger record alone.
 const BATCH_BYTES: usize = 8 << 20;
 
@@ -96,7 +96,7 @@ impl Queue {
         state.records.push_back(record);
         state.bytes += size;
         state.accepted += 1;
-        let wake = state.idle || state.gathering && state.records.len() >= BATCH;
+        let wake = state.idle || state.gathering && self.is_enough(&state);
         if wake {
             (state.idle, state.gathering) = (false, false);
         }
@@ -139,7 +139,7 @@ impl Queue {
         }
         state.idle = false;
         let until = Instant::now() + self.limits.gather;
-        while state.records.len() < BATCH && state.hurry <= state.taken && state.closing.is_none() {
+        while !self.is_enough(&state) && state.hurry <= state.taken && state.closing.is_none() {
             let Some(left) = left(until) else { break };
             state.gathering = true;
             state = self.wait(state, left);
@@ -147,6 +147,12 @@ impl Queue {
         state.gathering = false;
         take(&mut state, batch);
         Next::Batch
+    }
+
+    /// What waits is not to wait for more: a batch is full, or there is half as much as is let in.
+    fn is_enough(&self, state: &State) -> bool {
+        let Limits { records, bytes, .. } = self.limits;
+        state.records.len() >= BATCH.min(records / 2) || state.bytes >= BATCH_BYTES.min(bytes / 2)
     }
 
     /// These records are on disk, or given up.

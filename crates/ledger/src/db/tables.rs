@@ -51,7 +51,13 @@ impl<'a, 'b> Tables<'a, 'b> {
     }
 
     /// Writes what was gathered, and the runs that have changed.
-    pub(crate) fn write<'r>(&self, runs: impl Iterator<Item = &'r Row>) -> rusqlite::Result<()> {
+    pub(crate) fn write<'r>(
+        &mut self,
+        runs: impl Iterator<Item = &'r Row>,
+    ) -> rusqlite::Result<()> {
+        // In the order of their tables: what is beside the row before is found at once.
+        self.events.sort_unstable_by_key(|line| (line.id, line.seq));
+        self.requests.sort_unstable_by_key(|(id, seq, _)| (*id, *seq));
         EVENTS.insert(self.db, &self.events, bind_line)?;
         REQUESTS.insert(self.db, &self.requests, bind_request)?;
         if self.full {

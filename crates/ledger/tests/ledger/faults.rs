@@ -63,6 +63,22 @@ fn a_locked_file_loses_only_what_does_not_fit_and_passes() {
 }
 
 #[test]
+fn a_queue_that_fills_is_written_before_it_is_full() {
+    let mut place = Place::new();
+    place.options.queue_records = 64;
+    place.options.gather = 10 * LONG;
+    let ledger = place.open();
+    record_all(&ledger, std::iter::once(start("r")).chain(requests("r", 40)));
+    let until = Instant::now() + LONG;
+    while ledger.waiting() >= 32 && Instant::now() < until {
+        std::thread::yield_now();
+    }
+    assert!(ledger.waiting() < 32, "what is written did not wait for company");
+    ledger.close(LONG).unwrap();
+    check(&place, "r", 41, 0);
+}
+
+#[test]
 fn a_ledger_opens_on_a_locked_file() {
     let place = Place::new();
     place.write(vec![start("r")]);
