@@ -33,8 +33,12 @@ use render::{Lost, Writer};
 use softland_agent::tools::supervise;
 
 /// Serving allocates much and keeps little: the C library's allocator takes an eighth of the
-/// processor time more for it (docs/benchmarks.md).
-#[cfg(feature = "mimalloc")]
+/// processor time more for it (docs/benchmarks.md). On Linux mimalloc takes the place of its `malloc`
+/// (feature `override`), for SQLite, too; Rust's own allocator calls that.
+#[cfg(all(feature = "mimalloc", target_os = "linux"))]
+use mimalloc as _;
+
+#[cfg(all(feature = "mimalloc", not(target_os = "linux")))]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
