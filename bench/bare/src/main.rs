@@ -17,6 +17,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Builder;
 
 type Failed = Box<dyn Error + Send + Sync>;
 
@@ -25,8 +26,11 @@ fn main() -> Result<(), Failed> {
     let mut next = || args.next().ok_or("usage: softland-bench-bare PORT UPSTREAM");
     let at = SocketAddr::from((Ipv4Addr::LOCALHOST, next()?.parse()?));
     let upstream: Authority = next()?.parse()?;
-    // As many threads as softland has.
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // As many threads as softland has: on one core the only one.
+    let alone = std::thread::available_parallelism()?.get() == 1;
+    let mut builder =
+        if alone { Builder::new_current_thread() } else { Builder::new_multi_thread() };
+    let runtime = builder.enable_all().build()?;
     runtime.block_on(serve(at, upstream))
 }
 

@@ -24,22 +24,23 @@ struct Amount {
 
 const TRACED: Amount = Amount { requests: 160, open: 50, long: 4 };
 /// So many that what happens once, at the start, is rare among it.
-const TRAINED: Amount = Amount { requests: 20_000, open: 200, long: 40 };
+const TRAINED: Amount = Amount { requests: 10_000, open: 200, long: 20 };
 
-/// One file for each target, in that folder.
+/// A program that has one core serves on one thread; with more it executes other code.
+const CORES: [&[&str]; 2] = [&[], &["taskset", "-c", "0,1"]];
+
+/// One file for each target on one core and on two, in that folder.
 pub(crate) async fn trace(targets: &[Target], folder: &Path) -> Result<String, String> {
     for (n, target) in targets.iter().enumerate() {
-        let out = folder.join(format!("callgrind.{n}"));
-        let file = format!("--callgrind-out-file={}", out.display());
-        let log = format!("--log-file={}", folder.join("log").display());
-        let under = ["valgrind", "--tool=callgrind", "--dump-instr=yes", &file, &log];
-        let mut stand = Stand::under(*target, &under).await?;
-        loads(&mut stand, &TRACED)
-            .await
-            .map_err(|problem| format!("{}: {problem}", target.name()))?;
-        stand.down()?;
-        if !out.exists() {
-            return Err(format!("Callgrind wrote nothing of {}", target.name()));
+        for (cores, spread) in CORES.iter().enumerate() {
+            let out = folder.join(format!("callgrind.{}", n * CORES.len() + cores));
+            let file = format!("--callgrind-out-file={}", out.display());
+            let log = format!("--log-file={}", folder.join("log").display());
+            let watch = ["valgrind", "--tool=callgrind", "--dump-instr=yes", &file, &log];
+            under(*target, &[*spread, &watch].concat(), &TRACED).await?;
+            if !out.exists() {
+                return Err(format!("Callgrind wrote nothing of {}", target.name()));
+            }
         }
     }
     Ok(format!("{} programs traced", targets.len()))
@@ -48,13 +49,18 @@ pub(crate) async fn trace(targets: &[Target], folder: &Path) -> Result<String, S
 /// For a program that writes down itself, at its end, what it did.
 pub(crate) async fn train(targets: &[Target]) -> Result<String, String> {
     for target in targets {
-        let mut stand = Stand::up(*target).await?;
-        loads(&mut stand, &TRAINED)
-            .await
-            .map_err(|problem| format!("{}: {problem}", target.name()))?;
-        stand.down()?;
+        for spread in CORES {
+            under(*target, spread, &TRAINED).await?;
+        }
     }
     Ok(format!("{} programs trained", targets.len()))
+}
+
+async fn under(target: Target, watcher: &[&str], amount: &Amount) -> Result<(), String> {
+    let mut stand = Stand::under(target, watcher).await?;
+    let done = loads(&mut stand, amount).await;
+    done.map_err(|problem| format!("{}: {problem}", target.name()))?;
+    stand.down().map(|_| ())
 }
 
 async fn loads(stand: &mut Stand, amount: &Amount) -> Result<(), String> {

@@ -23,6 +23,7 @@ mod settings;
 mod show;
 mod signals;
 mod sim;
+mod threads;
 mod wrap;
 
 use std::process::ExitCode;

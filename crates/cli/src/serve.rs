@@ -13,6 +13,7 @@ use crate::failure::{Failure, status};
 use crate::logging;
 use crate::render::Writer;
 use crate::signals::{Hangups, Signals};
+use crate::threads;
 
 /// Serves until it is told to stop.
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
@@ -23,8 +24,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
         writer.warning(warning);
     }
     let system = |error| Failure::usage(format!("the gateway cannot run: {error}"));
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(system)?;
+    let runtime = threads::serving().map_err(system)?;
     let served = runtime.block_on(serve(args, settings, &writer));
     // What a second signal cuts off is not waited for.
     runtime.shutdown_background();

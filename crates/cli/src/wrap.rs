@@ -15,6 +15,7 @@ use crate::config::{Asked, Config};
 use crate::failure::Failure;
 use crate::logging;
 use crate::render::Writer;
+use crate::threads;
 use clients::{Client, Place};
 
 mod account;
@@ -38,8 +39,7 @@ pub(crate) fn run(args: &WrapArgs) -> Result<ExitCode, Failure> {
     let writer = Writer::of_process();
     let client = client(args)?;
     let settings = settings(args, &client, &writer)?;
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(system)?;
+    let runtime = threads::serving().map_err(system)?;
     let wrapped = runtime.block_on(wrap(args, &client, settings, &writer));
     runtime.shutdown_background();
     let (code, summary) = wrapped?;

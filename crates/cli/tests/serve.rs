@@ -129,11 +129,16 @@ fn a_config_is_read_again_and_one_with_mistakes_is_not_taken() {
     assert!(gateway.runs());
 }
 
-/// A gateway before a simulator that waits so long before each piece of its answer.
-fn slow(folder: &Path, pause_ms: u64) -> (Server, Server) {
+/// A simulator that waits so long before each piece of its answer.
+fn slow_sim(folder: &Path, pause_ms: u64) -> Server {
     let text = "one two three four five six seven eight nine ten";
     let script = format!("[[turn]]\ntext = \"{text}\"\ndelta_delay_ms = {pause_ms}\n");
-    let sim = Server::sim(&file(folder, "slow.toml", &script));
+    Server::sim(&file(folder, "slow.toml", &script))
+}
+
+/// A gateway before such a one.
+fn slow(folder: &Path, pause_ms: u64) -> (Server, Server) {
+    let sim = slow_sim(folder, pause_ms);
     let gateway = Server::serve(folder, &["--anthropic-base-url", &sim.url()], &[]);
     (gateway, sim)
 }
@@ -154,6 +159,34 @@ fn it_stops_when_the_requests_under_way_have_ended() {
     let (status, said) = gateway.ended();
     assert_eq!(status.code(), Some(0), "{said}");
     assert!(TcpStream::connect(address).is_err(), "somebody still listens");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn on_one_core_streams_are_served_side_by_side_and_to_their_ends() {
+    let folder = tempdir().unwrap();
+    let sim = slow_sim(folder.path(), 100);
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+    let core = allowed.trim().split([',', '-']).next().unwrap();
+    let mut command = std::process::Command::new("taskset");
+    command.env_clear().env("XDG_STATE_HOME", state()).current_dir(folder.path());
+    command.args(["-c", core]).arg(softland().get_program());
+    command.args(["serve", "--listen", "127.0.0.1:0", "--anthropic-base-url", &sim.url()]);
+    let mut gateway = Server::start(&mut command);
+    let mut streams = [(); 8].map(|()| gateway.ask_as_agent(MODEL, true));
+    for stream in &mut streams {
+        read_until(stream, "message_start");
+    }
+    assert_eq!(gateway.status("/healthz", &gateway.address), 200, "while streams are open");
+    gateway.signal("TERM");
+    gateway.until("stopping; requests under way may end");
+    for stream in streams {
+        assert!(rest(stream).contains("event: message_stop"), "a stream was cut");
+    }
+    let (status, said) = gateway.ended();
+    assert_eq!(status.code(), Some(0), "{said}");
+    assert_eq!(runs(folder.path(), |_| true).len(), 8);
 }
 
 /// What `softland runs --json` says of the ledger in a folder, once it says so much.
