@@ -15,7 +15,7 @@ use softland_session::core::models::{Model, Price};
 use softland_session::wire::Tokens;
 
 pub(crate) use reserve::{Reserved, Want, reserve, reserve_now};
-pub(crate) use size::{Size, has, writes};
+pub(crate) use size::{Size, may_compact, writes};
 
 /// What a request may write to the provider's prompt cache, by what it asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

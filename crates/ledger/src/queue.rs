@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::record::Record;
 
 /// The most records of one batch.
-pub(crate) const BATCH: usize = 4096;
+pub(crate) const BATCH: usize = 2048;
 /// The most bytes of one batch, but for a larger record alone.
 const BATCH_BYTES: usize = 8 << 20;
 

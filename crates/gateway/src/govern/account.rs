@@ -227,7 +227,7 @@ impl Account {
         let size = Size::of(request).behind(self.kept_bytes);
         let bound = self.bound(request, size);
         // A compaction is billed beside what its head says.
-        let firm = size.unseen == 0 && !money::has(request, "\"compact");
+        let firm = size.unseen == 0 && !money::may_compact(request);
         let output = bound.output;
         let input = NanoUsd::ZERO;
         self.newest = Counting { size, bound, tokens: None, output, firm, input };

@@ -306,8 +306,8 @@ impl Opening {
     fn purse(&self, run: &Digest, state: &RunState) -> Purse {
         let scope = &self.place.scope;
         let session: Arc<str> = match &self.place.session {
-            Session::Named(name) => format!("session:{name}").into(),
-            Session::Alone => format!("session:{scope}").into(),
+            Session::Named(name) => ["session:", name].concat().into(),
+            Session::Alone => ["session:", scope].concat().into(),
         };
         let parent = self.parent_money();
         let shares = parent.as_ref().filter(|_| self.own_limit().is_none());

@@ -14,7 +14,9 @@
 
 mod pdf;
 
-use memchr::memmem;
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
 use softland_session::wire::Api;
 use softland_session::wire::json::{Cursor, Error, Kind, Span};
 use softland_session::wire::request::{
@@ -46,7 +48,12 @@ const RUN_BY_CLIENT_OPENAI: [&str; 4] = ["local_shell", "apply_patch", "computer
 
 /// Members by which a request of OpenAI's form asks for what no request shows: OpenRouter's
 /// plugins and OpenAI's search.
-const MORE_INPUT: [&str; 2] = ["\"web_search_options\"", "\"plugins\""];
+static MORE_INPUT: LazyLock<[Words; 2]> =
+    LazyLock::new(|| [Words::new("\"web_search_options\""), Words::new("\"plugins\"")]);
+
+static CACHE_CONTROL: LazyLock<Words> = LazyLock::new(|| Words::new("cache_control"));
+static AN_HOUR: LazyLock<Words> = LazyLock::new(|| Words::new("\"1h\""));
+static COMPACTION: LazyLock<Words> = LazyLock::new(|| Words::new("\"compact"));
 
 /// How much input a request shows. Sizes compare only within one conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,7 +75,7 @@ impl Size {
         // A history that is elsewhere shows nothing of itself.
         size.unseen += u64::from(request.previous.is_some()) + u64::from(request.elsewhere);
         if request.api != Api::Anthropic {
-            size.unseen += MORE_INPUT.iter().filter(|words| has(request, words)).count() as u64;
+            size.unseen += MORE_INPUT.iter().filter(|words| words.are_in(request)).count() as u64;
         }
         if let Some(tools) = &request.tools {
             size.tools(request.api, &tools.list);
@@ -235,17 +242,31 @@ fn text(cursor: &mut Cursor<'_>) -> Result<String, Error> {
 /// What a request may write to the cache. It is read off the whole body, so that a tool's
 /// argument of `"1h"` makes a request look dearer, and no mark is missed.
 pub(crate) fn writes(request: &Request<'_>) -> Writes {
-    if !has(request, "cache_control") {
+    if !CACHE_CONTROL.are_in(request) {
         // OpenAI caches without being asked; of most of its models writing costs nothing more.
         if request.api == Api::Anthropic { Writes::Nothing } else { Writes::Minutes }
-    } else if has(request, "\"1h\"") {
+    } else if AN_HOUR.are_in(request) {
         Writes::Hour
     } else {
         Writes::Minutes
     }
 }
 
-/// Whether these words are anywhere in a request. The whole of a long history is looked through.
-pub(crate) fn has(request: &Request<'_>, words: &str) -> bool {
-    memmem::find(request.text.as_bytes(), words.as_bytes()).is_some()
+/// Whether a request may be billed for a compaction of its history.
+pub(crate) fn may_compact(request: &Request<'_>) -> bool {
+    COMPACTION.are_in(request)
+}
+
+/// Words that are looked for in whole requests. How is worked out once.
+struct Words(Finder<'static>);
+
+impl Words {
+    fn new(words: &'static str) -> Self {
+        Self(Finder::new(words))
+    }
+
+    /// Whether they are anywhere. The whole of a long history is looked through.
+    fn are_in(&self, request: &Request<'_>) -> bool {
+        self.0.find(request.text.as_bytes()).is_some()
+    }
 }
