@@ -2,6 +2,7 @@
 //! core, the measured program alone on another. `bench/run` builds it and finds the programs; it
 //! speaks to loopback only.
 
+mod awake;
 mod client;
 mod costs;
 mod drive;
@@ -22,7 +23,7 @@ use table::Amount;
 use targets::Target;
 
 const USAGE: &str = "\
-usage: bench/run [table] [--quick] [--rounds N] [--only NAME,NAME] [--plain] [--strict]
+usage: bench/run [table] [--quick] [--rounds N] [--only NAME,NAME] [--plain] [--asleep] [--strict]
        bench/run streams [--count N] [--only NAME]
        bench/run soak [--requests N] [--only NAME]
        bench/run costs | allocations [--requests N] [--only NAME,NAME]
@@ -140,8 +141,9 @@ impl Args {
                     args.command = word
                 }
                 "trace" => (args.command, args.folder) = (word.clone(), value()?),
-                "--quick" => args.amount = Amount { plain: args.amount.plain, ..Amount::QUICK },
+                "--quick" => args.amount = args.amount.quick(),
                 "--plain" => args.amount.plain = true,
+                "--asleep" => args.amount.awake = false,
                 "--strict" => args.strict = true,
                 "--rounds" => args.amount.rounds = number(&value()?)?,
                 "--count" => args.count = number(&value()?)?,

@@ -1,7 +1,7 @@
 //! The upstream of every measurement: answers at once or paced, counts what it got, and does
 //! nothing else. Its pace is set by requests to `/bench/…`, which only the load tool sends.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -24,6 +24,7 @@ use softland_bench_texts::{DONE, answers};
 use tokio::net::TcpListener;
 use tokio::time::{Instant, Sleep};
 
+use crate::awake::Awake;
 use crate::client::now;
 
 /// In a governed request.
@@ -64,6 +65,7 @@ impl Pace {
 
 struct State {
     pace: Cell<Pace>,
+    awake: RefCell<Option<Awake>>,
     requests: Cell<u64>,
     governed: Cell<u64>,
     prepared: Prepared,
@@ -117,6 +119,7 @@ pub(crate) async fn serve() -> io::Result<()> {
     };
     let state = Rc::new(State {
         pace: Cell::default(),
+        awake: RefCell::default(),
         requests: Cell::default(),
         governed: Cell::default(),
         prepared,
@@ -142,6 +145,10 @@ async fn answer(state: Rc<State>, request: Request<Incoming>) -> Result<Answer, 
     let body = collect(request.into_body()).await?;
     if path == "/bench/pace" {
         state.pace.set(Pace::read(&query));
+        return Ok(whole("text/plain", Bytes::from_static(b"set")));
+    }
+    if let "/bench/awake" | "/bench/asleep" = path.as_str() {
+        state.awake.replace(path.ends_with("awake").then(Awake::new));
         return Ok(whole("text/plain", Bytes::from_static(b"set")));
     }
     if path == "/bench/counts" {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use softland_bench_texts::requests::Kind;
 use tempfile::TempDir;
 
+use crate::awake::Awake;
 use crate::client::Client;
 use crate::drive::Ask;
 use crate::mock::Pace;
@@ -31,6 +32,7 @@ pub(crate) struct Stand {
     upstream: SocketAddr,
     gateway: Option<Running>,
     mock: Running,
+    awake: Option<Awake>,
     folder: TempDir,
 }
 
@@ -58,6 +60,7 @@ impl Stand {
             upstream,
             gateway: None,
             mock,
+            awake: None,
             folder,
         };
         if target != Target::Direct {
@@ -113,6 +116,16 @@ impl Stand {
     /// Sets the mock's pace.
     pub(crate) async fn pace(&self, pace: Pace) -> Result<(), String> {
         self.control(&format!("pace?{}", pace.query())).await.map(|_| ())
+    }
+
+    /// The mock and this process stay awake from now on, or fall asleep again. The mock alone, where
+    /// it is what is measured, sleeps: its time would be all the time there is.
+    pub(crate) async fn keep_awake(&mut self, awake: bool) -> Result<(), String> {
+        if self.gateway.is_some() {
+            self.control(if awake { "awake" } else { "asleep" }).await?;
+            self.awake = awake.then(Awake::new);
+        }
+        Ok(())
     }
 
     /// Requests that reached the mock since this was last asked, and those with a line of ours.

@@ -22,13 +22,24 @@ pub(crate) struct Amount {
     pub(crate) long: u32,
     /// Only the closed loop of short requests answered whole.
     pub(crate) plain: bool,
+    /// Both ends of a closed loop stay awake.
+    pub(crate) awake: bool,
 }
 
 impl Amount {
-    pub(crate) const FULL: Self =
-        Self { rounds: 3, time: Duration::from_secs(3), steady: 400, long: 100, plain: false };
-    pub(crate) const QUICK: Self =
-        Self { rounds: 1, time: Duration::from_secs(1), steady: 100, long: 30, plain: false };
+    pub(crate) const FULL: Self = Self {
+        rounds: 3,
+        time: Duration::from_secs(3),
+        steady: 400,
+        long: 100,
+        plain: false,
+        awake: true,
+    };
+
+    /// Shorter loads, one round of them.
+    pub(crate) fn quick(self) -> Self {
+        Self { rounds: 1, time: Duration::from_secs(1), steady: 100, long: 30, ..self }
+    }
 }
 
 /// Streams that are open at the same time.
@@ -96,12 +107,14 @@ async fn one(
 }
 
 /// A closed loop: processor time of each, and how many a second.
-async fn busy(stand: &mut Stand, kind: Kind, time: Duration) -> Result<(f64, f64), String> {
-    let (ask, numbers) = (stand.ask(kind), stand.numbers.clone());
+async fn busy(stand: &mut Stand, kind: Kind, amount: Amount) -> Result<(f64, f64), String> {
+    let (ask, numbers, time) = (stand.ask(kind), stand.numbers.clone(), amount.time);
+    stand.keep_awake(amount.awake).await?;
     drive::closed(&ask, Until::After(time / 5), &numbers).await.check()?;
     let before = stand.process().quiet_cpu().await;
     let seen = drive::closed(&ask, Until::After(time), &numbers).await.check()?;
     let after = stand.process().quiet_cpu().await;
+    stand.keep_awake(false).await?;
     let rate = 1000.0 / each(ms(seen.wall), seen.answered);
     Ok((each(ms(after - before), seen.answered), rate))
 }
@@ -112,7 +125,7 @@ async fn plain(
     note: &mut impl FnMut(Figure, f64),
 ) -> Result<(), String> {
     note(Figure::IdlePss, mib(stand.process().pss()));
-    let (cpu, rate) = busy(stand, Kind::Short, amount.time).await?;
+    let (cpu, rate) = busy(stand, Kind::Short, amount).await?;
     note(Figure::PlainCpu, cpu);
     note(Figure::PlainRate, rate);
     let ask = stand.ask(Kind::Short);
@@ -127,7 +140,7 @@ async fn stream(
     amount: Amount,
     note: &mut impl FnMut(Figure, f64),
 ) -> Result<(), String> {
-    let (cpu, rate) = busy(stand, Kind::ShortStream, amount.time).await?;
+    let (cpu, rate) = busy(stand, Kind::ShortStream, amount).await?;
     note(Figure::StreamCpu, cpu);
     note(Figure::StreamRate, rate);
     // The head event comes by itself, when nothing else is under way.
