@@ -16,6 +16,7 @@ pub(crate) mod tool;
 pub(crate) mod trivial;
 pub(crate) mod turns;
 
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -172,18 +173,12 @@ impl Words {
 impl Round {
     /// Unites copies and leaves out what is exempt.
     pub(crate) fn new(turn: u64, calls_before: u64, mut calls: Vec<Answered>) -> Self {
-        let mut kept = 0;
-        for at in 0..calls.len() {
-            let counts = calls.get(at).is_some_and(|call| {
-                let copy = |seen: &Answered| seen.key == call.key && seen.result == call.result;
-                call.kind != Some(LoopKind::Exempt) && !calls.iter().take(kept).any(copy)
-            });
-            if counts {
-                calls.swap(kept, at);
-                kept += 1;
-            }
-        }
-        calls.truncate(kept);
+        // Most rounds are of one call, which nothing is a copy of.
+        let alone = calls.len() == 1;
+        let mut seen = BTreeSet::new();
+        calls.retain(|call| {
+            call.kind != Some(LoopKind::Exempt) && (alone || seen.insert((call.key, call.result)))
+        });
         Self { turn, calls_before, calls }
     }
 

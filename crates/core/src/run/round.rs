@@ -1,10 +1,14 @@
 //! A round: the calls of one turn and their results, as they come in, and the one line that each
 //! result gets.
 
+mod waiting;
+
 use alloc::borrow::ToOwned as _;
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use self::waiting::Waiting;
 use super::loops::Consequence;
 use super::{Admission, Phase, Role, Run};
 use crate::addition::{Addition, AdditionKind, Place};
@@ -25,6 +29,10 @@ pub(super) struct OpenRound {
     turn: u64,
     calls_before: u64,
     calls: Vec<OpenCall>,
+    /// Those of them whose results have not come.
+    waiting: Waiting,
+    /// How many of these run, by tool.
+    pending: BTreeMap<Digest, u64>,
     /// Calls that run, and how many of them were answered.
     to_run: u64,
     ran: u64,
@@ -59,8 +67,12 @@ impl OpenRound {
                 .map(|call| OpenCall::new(call, was_run(call, run.answer_tool()), run.policy()))
                 .collect(),
         };
+        let mut pending = BTreeMap::new();
         for call in &calls {
             let counts_total = call.admission.runs();
+            if counts_total {
+                *pending.entry(call.name).or_default() += 1;
+            }
             if counts_total || call.admission == Admission::Server {
                 match run.used.by_tool.get_mut(call.words.tool()) {
                     Some(count) => *count += 1,
@@ -74,7 +86,16 @@ impl OpenRound {
         let to_run = run.used.calls - calls_before;
         let turn = run.used.turns;
         let answered = Vec::with_capacity(calls.len());
-        Self { turn, calls_before, calls, to_run, ran: 0, answered, ended: false }
+        let waiting = Waiting::new(calls.iter().map(|call| call.words.id()));
+        let (ran, ended) = (0, false);
+        Self { turn, calls_before, calls, waiting, pending, to_run, ran, answered, ended }
+    }
+
+    /// A call that was to run has its result, or will not run.
+    fn settle(pending: &mut BTreeMap<Digest, u64>, call: &OpenCall) {
+        if let Some(count) = pending.get_mut(&call.name) {
+            *count = count.saturating_sub(1);
+        }
     }
 
     /// Whether the turn's calls are its answer.
@@ -172,7 +193,7 @@ impl Run {
                 additions.push(Addition { place: Place::Result(index), kind, because, text });
             }
         }
-        self.open = open.calls.iter().any(|call| !call.done).then_some(open);
+        self.open = (!open.waiting.is_over()).then_some(open);
         (additions, signals)
     }
 
@@ -183,14 +204,13 @@ impl Run {
         facts: Option<&Facts>,
         signals: &mut Vec<Signal>,
     ) -> Option<Line> {
-        let call =
-            open.calls.iter_mut().find(|call| !call.done && call.words.id() == &*result.id)?;
+        let call = open.calls.get_mut(open.waiting.take(&result.id)?)?;
         call.done = true;
         if !call.admission.runs() {
-            let all_in = open.calls.iter().all(|call| call.done);
-            let ends = open.to_run == 0 && all_in && !open.ended;
+            let ends = open.to_run == 0 && open.waiting.is_over() && !open.ended;
             return if ends { self.end_refused(open, facts, signals) } else { None };
         }
+        OpenRound::settle(&mut open.pending, call);
         open.ran += 1;
         open.answered.push(Answered {
             name: call.name,
@@ -260,9 +280,11 @@ impl Run {
     /// In softland's own loop, the result that crosses the limit is the last that runs.
     fn cut_batch(&mut self, open: &mut OpenRound) {
         let crossed = rules::result_chars::reached(&self.used, self.policy());
-        let Some(because) = crossed.filter(|_| self.role == Role::Engine) else { return };
+        let cuts = self.role == Role::Engine && open.ran < open.to_run;
+        let Some(because) = crossed.filter(|_| cuts) else { return };
         let rest = open.calls.iter_mut().filter(|call| !call.done && call.admission.runs());
         for call in rest {
+            OpenRound::settle(&mut open.pending, call);
             call.admission = Admission::Refused(because.clone());
             self.used.calls -= 1;
             open.to_run -= 1;
@@ -329,18 +351,15 @@ impl Run {
     /// The countdown with the fewest calls left, after the newest result.
     fn countdown(&self, open: &OpenRound) -> Option<Line> {
         let policy = self.policy();
-        let tool = open.answered.last()?.words.tool();
+        let newest = open.answered.last()?;
+        let tool = newest.words.tool();
         let total = policy.tool_calls_limit.and_then(|limit| {
             let used = open.calls_before + open.ran;
             Some((self.shown(used, limit)?, None, Because::count(Reason::ToolCalls, used, limit)))
         });
         let own = policy.tool_limits.get(tool).filter(|_| policy.countdown != Countdown::Off);
         let own = own.and_then(|limit| {
-            let pending = open
-                .calls
-                .iter()
-                .filter(|call| !call.done && call.words.tool() == tool && call.admission.runs())
-                .count() as u64;
+            let pending = open.pending.get(&newest.name).copied().unwrap_or(0);
             let used = self.used.by_tool.get(tool).copied().unwrap_or(0).saturating_sub(pending);
             let because = Because::count(Reason::Tool(tool.to_owned()), used, *limit);
             Some((self.shown(used, *limit)?, Some(tool), because))

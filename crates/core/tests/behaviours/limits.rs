@@ -248,3 +248,19 @@ fn where_only_names_begin_runs_a_new_one_begins_at_the_newest_question() {
     let (began, calls, _) = talk(Some(vec![Digest::of(b"elsewhere")]));
     assert_eq!((began, calls), (vec![true, false, false], 3), "it began in no place of this one");
 }
+
+/// Were each result looked for among all calls, this would take minutes.
+#[test]
+fn a_round_of_any_size_is_folded() {
+    let policy = Policy {
+        tool_calls_limit: Some(150_000),
+        tool_limits: [("grep".into(), 150_000)].into(),
+        ..Policy::default()
+    };
+    for role in [Role::Engine, Role::Gateway] {
+        let mut talk = Talk::new(role, policy.clone());
+        let step = talk.round(&batch(0, 100_000));
+        assert_eq!(talk.calls(), 100_000);
+        assert!(lines(&step).get(&99_999).is_some(), "the last result has its line");
+    }
+}

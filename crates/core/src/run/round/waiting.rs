@@ -1,0 +1,88 @@
+//! Which call of a round a result is of. Histories hold rounds of any size, with results in any order
+//! and ids that stand for several calls.
+
+use alloc::vec::Vec;
+
+use crate::digest::Digest;
+
+/// The calls of a round whose results have not come.
+#[derive(Clone, Debug)]
+pub(super) struct Waiting {
+    /// In the order of their ids, and of the calls where several have one.
+    calls: Vec<Expected>,
+    left: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Expected {
+    id: Digest,
+    /// Which of the round's calls it is.
+    call: usize,
+    /// With the first of an id: how many results came for that id.
+    came: usize,
+}
+
+impl Waiting {
+    /// Calls by their ids.
+    pub(super) fn new<'a>(ids: impl Iterator<Item = &'a str>) -> Self {
+        let expected =
+            |(call, id): (usize, &str)| Expected { id: Digest::of(id.as_bytes()), call, came: 0 };
+        let mut calls: Vec<_> = ids.enumerate().map(expected).collect();
+        calls.sort_unstable_by_key(|expected| (expected.id, expected.call));
+        Self { left: calls.len(), calls }
+    }
+
+    /// The first call of that id that has no result; it has one now.
+    pub(super) fn take(&mut self, id: &str) -> Option<usize> {
+        let id = Digest::of(id.as_bytes());
+        let first = self.calls.partition_point(|expected| expected.id < id);
+        let came = self.calls.get(first).filter(|expected| expected.id == id)?.came;
+        let call = self.calls.get(first + came).filter(|expected| expected.id == id)?.call;
+        self.calls.get_mut(first)?.came += 1;
+        self.left -= 1;
+        Some(call)
+    }
+
+    /// Whether every result has come.
+    pub(super) fn is_over(&self) -> bool {
+        self.left == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString as _;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_round_of_any_size_is_taken_in() {
+        // Looking through all of them for each would take minutes.
+        let id = |n: usize| (n / 2).to_string();
+        let ids: Vec<_> = (0..200_000).map(id).collect();
+        let mut waiting = Waiting::new(ids.iter().map(|id| &**id));
+        assert!(ids.iter().rev().all(|id| waiting.take(id).is_some()));
+        assert!(waiting.is_over());
+    }
+
+    proptest! {
+        #[test]
+        fn a_result_is_of_the_first_call_with_its_id_that_has_none(
+            calls in prop::collection::vec("[abc]{0,2}", 0..12),
+            results in prop::collection::vec("[abc]{0,2}", 0..24),
+        ) {
+            let mut waiting = Waiting::new(calls.iter().map(|id| &**id));
+            let mut plain: Vec<_> = calls.iter().map(Some).collect();
+            for id in &results {
+                let first = plain.iter().position(|call| *call == Some(id));
+                prop_assert_eq!(waiting.take(id), first);
+                if let Some(first) = first {
+                    plain[first] = None;
+                }
+                prop_assert_eq!(waiting.is_over(), plain.iter().all(Option::is_none));
+            }
+        }
+    }
+}
