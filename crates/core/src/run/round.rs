@@ -31,8 +31,8 @@ pub(super) struct OpenRound {
     calls: Vec<OpenCall>,
     /// Those of them whose results have not come.
     waiting: Waiting,
-    /// How many of these run, by tool.
-    pending: BTreeMap<Digest, u64>,
+    /// How many of these run, by tool; counted once somebody asks.
+    pending: Option<BTreeMap<Digest, u64>>,
     /// Calls that run, and how many of them were answered.
     to_run: u64,
     ran: u64,
@@ -67,12 +67,8 @@ impl OpenRound {
                 .map(|call| OpenCall::new(call, was_run(call, run.answer_tool()), run.policy()))
                 .collect(),
         };
-        let mut pending = BTreeMap::new();
         for call in &calls {
             let counts_total = call.admission.runs();
-            if counts_total {
-                *pending.entry(call.name).or_default() += 1;
-            }
             if counts_total || call.admission == Admission::Server {
                 match run.used.by_tool.get_mut(call.words.tool()) {
                     Some(count) => *count += 1,
@@ -87,13 +83,25 @@ impl OpenRound {
         let turn = run.used.turns;
         let answered = Vec::with_capacity(calls.len());
         let waiting = Waiting::new(calls.iter().map(|call| call.words.id()));
-        let (ran, ended) = (0, false);
+        let (pending, ran, ended) = (None, 0, false);
         Self { turn, calls_before, calls, waiting, pending, to_run, ran, answered, ended }
     }
 
+    /// Calls of a tool that run and whose results have not come.
+    fn pending(&mut self, tool: Digest) -> u64 {
+        let pending = self.pending.get_or_insert_with(|| {
+            let mut pending = BTreeMap::new();
+            for call in self.calls.iter().filter(|call| !call.done && call.admission.runs()) {
+                *pending.entry(call.name).or_default() += 1;
+            }
+            pending
+        });
+        pending.get(&tool).copied().unwrap_or(0)
+    }
+
     /// A call that was to run has its result, or will not run.
-    fn settle(pending: &mut BTreeMap<Digest, u64>, call: &OpenCall) {
-        if let Some(count) = pending.get_mut(&call.name) {
+    fn settle(pending: &mut Option<BTreeMap<Digest, u64>>, call: &OpenCall) {
+        if let Some(count) = pending.as_mut().and_then(|pending| pending.get_mut(&call.name)) {
             *count = count.saturating_sub(1);
         }
     }
@@ -349,17 +357,18 @@ impl Run {
     }
 
     /// The countdown with the fewest calls left, after the newest result.
-    fn countdown(&self, open: &OpenRound) -> Option<Line> {
+    fn countdown(&self, open: &mut OpenRound) -> Option<Line> {
         let policy = self.policy();
         let newest = open.answered.last()?;
-        let tool = newest.words.tool();
+        let (name, limited) = (newest.name, policy.tool_limits.contains_key(newest.words.tool()));
+        let pending = if limited { open.pending(name) } else { 0 };
+        let tool = open.answered.last()?.words.tool();
         let total = policy.tool_calls_limit.and_then(|limit| {
             let used = open.calls_before + open.ran;
             Some((self.shown(used, limit)?, None, Because::count(Reason::ToolCalls, used, limit)))
         });
         let own = policy.tool_limits.get(tool).filter(|_| policy.countdown != Countdown::Off);
         let own = own.and_then(|limit| {
-            let pending = open.pending.get(&newest.name).copied().unwrap_or(0);
             let used = self.used.by_tool.get(tool).copied().unwrap_or(0).saturating_sub(pending);
             let because = Because::count(Reason::Tool(tool.to_owned()), used, *limit);
             Some((self.shown(used, *limit)?, Some(tool), because))
