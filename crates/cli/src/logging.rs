@@ -4,20 +4,23 @@
 //! What other crates log below `info` is never written, whatever the filter says: it may hold
 //! headers, and with them credentials. What softland logs holds none.
 
+mod behind;
+
+use std::fmt::Display;
 use std::fs::OpenOptions;
+use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::sync::Mutex;
 
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, Metadata};
 use tracing_subscriber::filter::{EnvFilter, FilterExt as _, filter_fn};
-use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::failure::Failure;
 use crate::render::Writer;
+pub(crate) use behind::Log;
 
 /// The variable that says how much is logged.
 const VARIABLE: &str = "SOFTLAND_LOG";
@@ -26,35 +29,36 @@ const VARIABLE: &str = "SOFTLAND_LOG";
 ///
 /// # Errors
 /// A filter that is none.
-pub(crate) fn to_stderr() -> Result<(), Failure> {
-    start(std::io::stderr, Writer::of_process().colour())
+pub(crate) fn to_stderr() -> Result<Log, Failure> {
+    start(std::io::stderr(), Writer::of_process().colour())
 }
 
 /// Logs to the end of a file, which only its owner may read if it is new.
 ///
 /// # Errors
 /// A filter that is none, or a file that cannot be written.
-pub(crate) fn to_file(path: &Path) -> Result<(), Failure> {
+pub(crate) fn to_file(path: &Path) -> Result<Log, Failure> {
     let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
     let file = file.map_err(|error| {
         Failure::usage(format!("--log {}: the file cannot be written: {error}", path.display()))
     })?;
-    start(Mutex::new(file), false)
+    start(file, false)
 }
 
-fn start<W>(writer: W, colour: bool) -> Result<(), Failure>
-where
-    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
-{
+fn start(out: impl Write + Send + 'static, colour: bool) -> Result<Log, Failure> {
+    let cannot = |error: &dyn Display| Failure::usage(format!("the log cannot begin: {error}"));
+    let filter = filter()?;
+    let (lines, log) = behind::write_to(out).map_err(|error| cannot(&error))?;
     let layer = tracing_subscriber::fmt::layer()
-        .with_writer(writer)
+        .with_writer(lines)
         .with_ansi(colour)
         .with_target(false)
         // A log that cannot be written is no reason to write elsewhere.
         .log_internal_errors(false)
-        .with_filter(filter()?.and(filter_fn(may_be_logged)));
+        .with_filter(filter.and(filter_fn(may_be_logged)));
     let started = tracing_subscriber::registry().with(layer).try_init();
-    started.map_err(|error| Failure::usage(format!("the log cannot begin: {error}")))
+    started.map_err(|error| cannot(&error))?;
+    Ok(log)
 }
 
 fn filter() -> Result<EnvFilter, Failure> {

@@ -17,7 +17,7 @@ use crate::threads;
 
 /// Serves until it is told to stop.
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
-    logging::to_stderr()?;
+    let _log = logging::to_stderr()?;
     let (settings, warnings) = settings(args).map_err(Failure::all)?;
     let writer = Writer::of_process();
     for warning in &warnings {

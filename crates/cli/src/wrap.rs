@@ -33,9 +33,7 @@ pub(crate) fn run(args: &WrapArgs) -> Result<ExitCode, Failure> {
     if let Some(why) = environment::elsewhere(&variable) {
         return Err(Failure::usage(why));
     }
-    if let Some(path) = &args.log {
-        logging::to_file(path)?;
-    }
+    let _log = args.log.as_deref().map(logging::to_file).transpose()?;
     let writer = Writer::of_process();
     let client = client(args)?;
     let settings = settings(args, &client, &writer)?;

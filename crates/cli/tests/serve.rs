@@ -4,8 +4,10 @@
 
 mod support;
 
+use std::io::{BufRead as _, BufReader};
 use std::net::TcpStream;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -187,6 +189,33 @@ fn on_one_core_streams_are_served_side_by_side_and_to_their_ends() {
     let (status, said) = gateway.ended();
     assert_eq!(status.code(), Some(0), "{said}");
     assert_eq!(runs(folder.path(), |_| true).len(), 8);
+}
+
+#[test]
+fn a_log_that_nobody_reads_stops_nobody() {
+    let (folder, sim) = (tempdir().unwrap(), Server::sim("reader"));
+    let mut command = softland();
+    command.current_dir(folder.path()).args(["serve", "--listen", "127.0.0.1:0"]);
+    command.args(["--anthropic-base-url", &sim.url()]).env("SOFTLAND_LOG", "trace");
+    let mut gateway = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    // What it says is read as far as its address, and no further.
+    let mut said = BufReader::new(gateway.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("listening on http://") {
+        line.clear();
+        said.read_line(&mut line).unwrap();
+    }
+    let address = line.trim().rsplit('/').next().unwrap();
+    // A pipe holds 64 KiB, and each refusal is logged.
+    for _ in 0..1000 {
+        assert_eq!(status_at(address, "/to/nobody/v1/messages"), 404);
+    }
+    kill(gateway.id(), "TERM");
+    let deadline = Instant::now() + PATIENCE;
+    while gateway.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < deadline, "it does not end");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// What `softland runs --json` says of the ledger in a folder, once it says so much.

@@ -1,0 +1,197 @@
+//! The log's lines on their way. A thread of their own writes them, so that nobody waits for a
+//! reader who does not read (a full pipe, a disk that hangs). What waits is bounded; of what is
+//! lost beyond that the log says how much.
+
+use std::io::{self, Write};
+use std::mem;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tracing_subscriber::fmt::MakeWriter;
+
+/// The most text that waits, in bytes.
+const MOST: usize = 1 << 20;
+/// How long the end of a process waits for its last lines to be written.
+const LAST: Duration = Duration::from_secs(1);
+
+/// Takes lines and never waits.
+pub(super) struct Lines(Arc<Shared>);
+
+/// One line at a time on its way in.
+pub(super) struct Line<'a>(&'a Shared);
+
+/// A log that is being written: when it is dropped, its last lines are waited for, for a while.
+#[must_use = "what it has not written yet is lost without it"]
+pub(crate) struct Log(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// The writer waits here for lines.
+    work: Condvar,
+    /// The end of the process waits here for the writer.
+    done: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    text: Vec<u8>,
+    /// Lines for which there was no room, since it was last said.
+    lost: u64,
+    /// The writer has taken lines out and is not done with them.
+    writing: bool,
+}
+
+/// Has lines written to `out` by a thread of its own.
+///
+/// # Errors
+/// When there can be no thread.
+pub(super) fn write_to(out: impl Write + Send + 'static) -> io::Result<(Lines, Log)> {
+    let shared = Arc::<Shared>::default();
+    let writer = Arc::clone(&shared);
+    std::thread::Builder::new().name("log".to_owned()).spawn(move || writer.write(out))?;
+    Ok((Lines(Arc::clone(&shared)), Log(shared)))
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Line<'a>;
+
+    fn make_writer(&'a self) -> Line<'a> {
+        Line(&self.0)
+    }
+}
+
+/// Each event is written with one call.
+impl Write for Line<'_> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let mut state = self.0.state();
+        if state.text.len() + line.len() > MOST {
+            state.lost += 1;
+        } else {
+            state.text.extend_from_slice(line);
+        }
+        drop(state);
+        self.0.work.notify_one();
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Writes as long as the process lives. A log that cannot be written is no reason to write
+    /// elsewhere.
+    fn write(&self, mut out: impl Write) {
+        let mut text = Vec::new();
+        loop {
+            let lost = self.take(&mut text);
+            let _ = out.write_all(&text);
+            if lost > 0 {
+                let _ = writeln!(out, "softland: {lost} lines of this log are lost: nobody read it");
+            }
+            let _ = out.flush();
+            text.clear();
+            self.state().writing = false;
+            self.done.notify_all();
+        }
+    }
+
+    /// Waits for lines and swaps them for the empty text; returns how many were lost behind them.
+    fn take(&self, text: &mut Vec<u8>) -> u64 {
+        let mut state = self.state();
+        while state.is_idle() {
+            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.writing = true;
+        mem::swap(&mut state.text, text);
+        mem::take(&mut state.lost)
+    }
+
+    /// A panic elsewhere leaves the state whole: nothing is called while it is locked.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn is_idle(&self) -> bool {
+        self.text.is_empty() && self.lost == 0
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        let until = Instant::now() + LAST;
+        let mut state = self.0.state();
+        while state.writing || !state.is_idle() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let waited = self.0.done.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use super::*;
+
+    /// Writes nothing before it is let, and then hands on what it was given.
+    struct Slow {
+        let_go: Receiver<()>,
+        to: Sender<Vec<u8>>,
+    }
+
+    impl Write for Slow {
+        fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+            let _ = self.let_go.recv();
+            let _ = self.to.send(text.to_owned());
+            Ok(text.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn who_logs_does_not_wait_and_what_is_lost_is_counted() {
+        let (go, let_go) = channel();
+        let (to, read) = channel();
+        let (lines, log) = write_to(Slow { let_go, to }).unwrap();
+        let line = |size: usize| {
+            let text = [vec![b'x'; size - 1], vec![b'\n']].concat();
+            lines.make_writer().write_all(&text).unwrap();
+        };
+        line(10);
+        while !log.0.state().writing {
+            std::thread::yield_now();
+        }
+        for _ in 0..20 {
+            line(MOST / 16);
+        }
+        drop(go);
+        drop(log);
+        let written: Vec<u8> = read.try_iter().flatten().collect();
+        let written = String::from_utf8(written).unwrap();
+        assert_eq!(written.lines().count(), 1 + 16 + 1);
+        let said = written.lines().last().unwrap();
+        assert_eq!(said, "softland: 4 lines of this log are lost: nobody read it");
+    }
+
+    #[test]
+    fn a_reader_who_never_reads_does_not_hold_up_the_end() {
+        let (_go, let_go) = channel();
+        let (lines, log) = write_to(Slow { let_go, to: channel().0 }).unwrap();
+        lines.make_writer().write_all(b"a line\n").unwrap();
+        let began = Instant::now();
+        drop(log);
+        assert!(began.elapsed() >= LAST);
+    }
+}
