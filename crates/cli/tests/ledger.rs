@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use softland_agent::core::{Because, Ended, NanoUsd, Outcome, Reason, Rung};
-use softland_ledger::{Event, Ledger, Options, Record, Request, RunEnd, RunStart};
+use softland_ledger::{Event, Fields, Ledger, Options, Record, Request, RunEnd, RunStart};
 use support::*;
 
 const MINUTE: u64 = 60_000;
@@ -63,7 +63,7 @@ fn records(run: &str, session: &str, ago: u64, over: bool) -> Vec<Record> {
         run: run.clone(),
         turn: 2,
         event: "intervention",
-        fields: fields.to_string(),
+        fields: Fields::of(&fields),
     };
     let end = RunEnd {
         at: at + 4200,

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use softland_core::{Ended, NanoUsd, Outcome, Reason};
 
+use crate::batch::{Packed, Span};
 use crate::fields::{self, Envelope};
-use crate::record::{Event, Record, Request, RunEnd, RunStart};
+use crate::record::{Event, Request, RunEnd, RunStart};
 
 /// Runs that are remembered between batches.
 const REMEMBERED: usize = 4096;
@@ -33,7 +34,8 @@ pub(crate) trait Sink<'b> {
     fn event(&mut self, line: Line<'b>) -> Result<(), Self::Error>;
 
     /// A request; of no run, its id is 0.
-    fn request(&mut self, id: i64, seq: u64, request: &'b Request) -> Result<(), Self::Error>;
+    fn request(&mut self, id: i64, seq: u64, request: &'b Request<Span>)
+    -> Result<(), Self::Error>;
 }
 
 /// A numbered line that is no request, of the run with this id.
@@ -140,17 +142,18 @@ impl Book {
         Self { full, ..Self::default() }
     }
 
-    /// Numbers a record and hands it to the sink; its line is appended to `text`, where somebody
-    /// reads lines.
+    /// Numbers a record of the batch with these texts and hands it to the sink; its line is
+    /// appended to `text`, where somebody reads lines.
     pub(crate) fn take<'b, S: Sink<'b>>(
         &mut self,
-        record: &'b Record,
+        record: &'b Packed,
+        texts: &'b str,
         sink: &mut S,
         text: Option<&mut Vec<u8>>,
     ) -> Result<Taken, S::Error> {
         let full = self.full;
         match record {
-            Record::RunStart(start) => {
+            Packed::RunStart(start) => {
                 let row = self.row(&start.run, start.at, sink)?;
                 if row.met {
                     return Ok(Taken::Known);
@@ -158,15 +161,16 @@ impl Book {
                 row.begin(start);
                 put(row, (start.at, 0, "run_start"), fields::of_start(start), sink, text)
             }
-            Record::Event(event) if RESERVED.contains(&event.event) => Ok(Taken::Misnamed),
-            Record::Event(event) => {
+            Packed::Event(event) if RESERVED.contains(&event.event) => Ok(Taken::Misnamed),
+            Packed::Event(event) => {
                 let row = self.row(&event.run, event.at, sink)?;
                 row.touch(event.at, event.turn);
-                let Event { at, turn, event, ref fields, .. } = *event;
-                put(row, (at, turn, event), fields::of_event(event, fields, full), sink, text)
+                let Event { at, turn, event, fields, .. } = *event;
+                let fields = fields::of_event(event, fields.of(texts), full);
+                put(row, (at, turn, event), fields, sink, text)
             }
-            Record::Request(request) => self.request(request, sink, text),
-            Record::RunEnd(end) => {
+            Packed::Request(request) => self.request(request, texts, sink, text),
+            Packed::RunEnd(end) => {
                 let row = self.row(&end.run, end.at, sink)?;
                 if row.end.is_some() {
                     return Ok(Taken::Known);
@@ -182,7 +186,8 @@ impl Book {
 
     fn request<'b, S: Sink<'b>>(
         &mut self,
-        request: &'b Request,
+        request: &'b Request<Span>,
+        texts: &str,
         sink: &mut S,
         text: Option<&mut Vec<u8>>,
     ) -> Result<Taken, S::Error> {
@@ -201,7 +206,8 @@ impl Book {
         }
         if let Some(text) = text {
             let envelope = usage_line(run, seq, request);
-            fields::line(text, &envelope, &fields::of_request(request));
+            let fields = fields::of_request(request, request.texts(|span| span.of(texts)));
+            fields::line(text, &envelope, &fields);
         }
         Ok(Taken::Line)
     }
@@ -299,7 +305,7 @@ impl Book {
 }
 
 /// The line of a request.
-pub(crate) fn usage_line<'a>(run: &'a str, seq: u64, request: &Request) -> Envelope<'a> {
+pub(crate) fn usage_line<'a, T>(run: &'a str, seq: u64, request: &Request<T>) -> Envelope<'a> {
     Envelope { seq, at: request.at, run, turn: request.turn, event: "usage" }
 }
 
@@ -378,7 +384,7 @@ impl Row {
     }
 
     /// What an end has said is not changed by what comes late.
-    fn add(&mut self, request: &Request) {
+    fn add(&mut self, request: &Request<Span>) {
         self.requests += 1;
         if self.end.is_some() {
             return;

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
+use crate::batch::Part;
 use crate::book::{Book, Row, Taken};
 use crate::file::{self, Identity};
 use crate::log::Place;
 use crate::options::{OpenError, OpenProblem};
-use crate::record::{Record, RunEnd};
+use crate::record::RunEnd;
 
 mod bind;
 mod rows;
@@ -144,7 +145,7 @@ impl Db {
     /// and noted as perhaps not logged yet.
     pub(crate) fn write(
         &mut self,
-        batch: &[Record],
+        batch: Part<'_>,
         text: &mut Vec<u8>,
         logged: bool,
     ) -> rusqlite::Result<Written> {
@@ -163,7 +164,7 @@ impl Db {
 
     fn write_all(
         &mut self,
-        batch: &[Record],
+        batch: Part<'_>,
         text: &mut Vec<u8>,
         logged: bool,
     ) -> rusqlite::Result<Written> {
@@ -171,13 +172,13 @@ impl Db {
         let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
         refresh(&transaction, book, others)?;
         let mut written = Written::default();
-        let mut sink = tables::Tables::new(&transaction, *full);
+        let mut sink = tables::Tables::new(&transaction, *full, batch.texts);
         for row in std::mem::take(left) {
             book.adopt(row, &mut sink)?;
         }
-        for record in batch {
+        for record in batch.records {
             let text = logged.then_some(&mut *text);
-            if book.take(record, &mut sink, text)? == Taken::Misnamed {
+            if book.take(record, batch.texts, &mut sink, text)? == Taken::Misnamed {
                 written.misnamed += 1;
             }
         }

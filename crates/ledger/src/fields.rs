@@ -3,15 +3,13 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::ser::Serializer as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use softland_core::{Digest, Ended, NanoUsd, Outcome};
 
-use crate::record::{Request, RunEnd, RunStart};
+use crate::record::{Request, RunEnd, RunStart, Texts};
 
 /// How every line begins: with its version.
 pub(crate) const HEAD: &str = "{\"v\":1,\"seq\":";
@@ -67,21 +65,54 @@ fn quoted(out: &mut Vec<u8>, text: &str) {
     let _ = serde_json::Serializer::new(out).serialize_str(text);
 }
 
-/// The fields of an event as they are kept: a JSON object on one line, without the envelope's
-/// names, and without what was said unless whole contents are kept.
+/// An event's fields: a JSON object on one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fields(String);
+
+impl Fields {
+    /// The fields of a value, which is a struct or a map. Of anything else, and of what cannot be
+    /// said in JSON, only its size is kept.
+    #[must_use]
+    pub fn of(value: &impl Serialize) -> Self {
+        let text = serde_json::to_string(value).unwrap_or_default();
+        if text.starts_with('{') { Self(text) } else { Self::unreadable(text.len()) }
+    }
+
+    fn unreadable(bytes: usize) -> Self {
+        Self(json(&BTreeMap::from([("unreadable_bytes", bytes)])))
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Of a text that is no JSON object only its size is kept.
+impl From<&str> for Fields {
+    fn from(text: &str) -> Self {
+        let Ok(fields) = serde_json::from_str::<BTreeMap<String, Value>>(text) else {
+            return Self::unreadable(text.len());
+        };
+        // Names are looked for as they are written by us: on one line, without escapes.
+        let plain = !text.contains(['\n', '\r', '\\']);
+        if plain { Self(text.trim().to_owned()) } else { Self::of(&fields) }
+    }
+}
+
+/// The fields of an event as they are kept: without the envelope's names, and without what was
+/// said unless whole contents are kept.
 pub(crate) fn of_event<'a>(event: &str, fields: &'a str, full: bool) -> Cow<'a, str> {
     let said = CONTENTS.iter().find(|(name, _)| *name == event).map(|(_, field)| *field);
     let said = said.filter(|_| !full);
-    let taken = match shape(fields) {
-        Some(Shape::Plain) if said.is_none() && !fields.contains(['\n', '\r']) => {
-            return Cow::Borrowed(fields.trim());
-        }
-        Some(_) => serde_json::from_str::<BTreeMap<String, Value>>(fields).ok(),
-        None => None,
-    };
-    let Some(taken) = taken else {
-        return json(&BTreeMap::from([("unreadable_bytes", fields.len())])).into();
-    };
+    if said.is_none() && !may_clash(fields) {
+        return Cow::Borrowed(fields);
+    }
+    let taken: BTreeMap<String, Value> = serde_json::from_str(fields).unwrap_or_default();
+    if said.is_none() && !taken.keys().any(|name| ENVELOPE.contains(&name.as_str())) {
+        return Cow::Borrowed(fields);
+    }
     let mut kept = BTreeMap::new();
     for (name, value) in taken {
         if said == Some(name.as_str()) {
@@ -98,55 +129,15 @@ pub(crate) fn of_event<'a>(event: &str, fields: &'a str, full: bool) -> Cow<'a, 
     json(&kept).into()
 }
 
-/// What the text of an object is like.
-enum Shape {
-    Plain,
-    /// It has names of the envelope.
-    Clashing,
-}
-
-/// `None` where it is no JSON object.
-fn shape(fields: &str) -> Option<Shape> {
-    struct Names;
-    impl<'de> Visitor<'de> for Names {
-        type Value = Shape;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Shape, A::Error> {
-            let mut shape = Shape::Plain;
-            while let Some((Clashes(clashes), IgnoredAny)) = map.next_entry()? {
-                if clashes {
-                    shape = Shape::Clashing;
-                }
-            }
-            Ok(shape)
-        }
-    }
-    /// Whether a name is the envelope's; it is not kept.
-    struct Clashes(bool);
-    impl<'de> Deserialize<'de> for Clashes {
-        fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
-            struct Name;
-            impl Visitor<'_> for Name {
-                type Value = Clashes;
-
-                fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                    f.write_str("a name")
-                }
-
-                fn visit_str<E>(self, name: &str) -> Result<Clashes, E> {
-                    Ok(Clashes(ENVELOPE.contains(&name)))
-                }
-            }
-            reader.deserialize_str(Name)
-        }
-    }
-    let mut reader = serde_json::Deserializer::from_str(fields);
-    let shape = reader.deserialize_map(Names).ok()?;
-    reader.end().is_ok().then_some(shape)
+/// Whether an object may have a name of the envelope, at its top or deeper: what stands before its
+/// colons is looked at, and nothing is read.
+fn may_clash(fields: &str) -> bool {
+    fields.match_indices(':').any(|(colon, _)| {
+        let before = fields.get(..colon).unwrap_or_default().trim_end();
+        let Some(before) = before.strip_suffix('"') else { return false };
+        let named = |name: &str| before.strip_suffix(name).is_some_and(|rest| rest.ends_with('"'));
+        ENVELOPE.into_iter().any(named)
+    })
 }
 
 /// `run_start`, with the session and what a reader of several runs needs beside the contract's.
@@ -184,7 +175,7 @@ pub(crate) fn mode(observed: bool) -> Option<&'static str> {
 }
 
 /// `usage`, with which request it was and how that went.
-pub(crate) fn of_request(request: &Request) -> String {
+pub(crate) fn of_request<T>(request: &Request<T>, texts: Texts<'_>) -> String {
     #[derive(Serialize)]
     struct Fields<'a> {
         input: u64,
@@ -210,14 +201,14 @@ pub(crate) fn of_request(request: &Request) -> String {
         cache_read: request.cache_read,
         cache_write: request.cache_write,
         cost_usd: request.cost,
-        request: &request.id,
+        request: texts.id,
         upstream: &request.upstream,
-        path: &request.path,
+        path: texts.path,
         model: request.model.as_deref(),
-        rung: request.rung.as_deref(),
+        rung: texts.rung,
         status: request.status,
         ms: request.millis,
-        remark: request.remark.as_deref(),
+        remark: texts.remark,
     })
 }
 

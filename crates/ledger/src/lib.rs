@@ -8,6 +8,7 @@
 //! - [`Reader`] reads, also while a gateway writes.
 //! - [`delete`] takes runs out again.
 
+mod batch;
 mod book;
 mod db;
 mod delete;
@@ -22,7 +23,7 @@ mod record;
 mod writer;
 
 pub use delete::{Which, delete};
-pub use fields::timestamp;
+pub use fields::{Fields, timestamp};
 pub use ledger::{Clock, Ledger, Undrained};
 pub use options::{OpenError, OpenProblem, Options};
 pub use read::{Beside, Content, Found, Query, ReadError, Reader, Run, Signalled, Step, Usage};

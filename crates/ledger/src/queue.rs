@@ -5,12 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::batch::{BATCH, BATCH_BYTES, Batch};
 use crate::record::Record;
-
-/// The most records of one batch.
-pub(crate) const BATCH: usize = 2048;
-/// The most bytes of one batch, but for a larger record alone.
-const BATCH_BYTES: usize = 8 << 20;
 
 /// Records on their way to the writer.
 #[derive(Debug)]
@@ -34,7 +30,12 @@ pub(crate) struct Limits {
 
 #[derive(Debug, Default)]
 struct State {
-    records: VecDeque<Record>,
+    /// The oldest first; what comes goes into the newest.
+    batches: VecDeque<Batch>,
+    /// An empty one with room, for the next.
+    spare: Batch,
+    /// Records in all of them.
+    records: usize,
     bytes: usize,
     /// Records that were let in.
     accepted: u64,
@@ -86,16 +87,14 @@ impl Queue {
         let Limits { records, bytes, .. } = self.limits;
         let mut state = self.state();
         if state.closing.is_some()
-            || state.records.len() >= records.saturating_mul(share) / 8
+            || state.records >= records.saturating_mul(share) / 8
             || state.bytes.saturating_add(size) > bytes.saturating_mul(share) / 8
         {
             drop(state);
             self.lose(1);
             return false;
         }
-        state.records.push_back(record);
-        state.bytes += size;
-        state.accepted += 1;
+        state.add(record, size);
         let wake = state.idle || state.gathering && self.is_enough(&state);
         if wake {
             (state.idle, state.gathering) = (false, false);
@@ -123,10 +122,10 @@ impl Queue {
     }
 
     /// Waits for a batch, and then for company, or for `patience` to end.
-    pub(crate) fn next(&self, batch: &mut Vec<Record>, patience: Duration) -> Next {
+    pub(crate) fn next(&self, batch: &mut Batch, patience: Duration) -> Next {
         let mut state = self.state();
         let until = Instant::now() + patience;
-        while state.records.is_empty() {
+        while state.records == 0 {
             if state.closing.is_some() {
                 return Next::Over;
             }
@@ -145,14 +144,14 @@ impl Queue {
             state = self.wait(state, left);
         }
         state.gathering = false;
-        take(&mut state, batch);
+        state.take(batch);
         Next::Batch
     }
 
     /// What waits is not to wait for more: a batch is full, or there is half as much as is let in.
     fn is_enough(&self, state: &State) -> bool {
         let Limits { records, bytes, .. } = self.limits;
-        state.records.len() >= BATCH.min(records / 2) || state.bytes >= BATCH_BYTES.min(bytes / 2)
+        state.records >= BATCH.min(records / 2) || state.bytes >= BATCH_BYTES.min(bytes / 2)
     }
 
     /// These records are on disk, or given up.
@@ -226,8 +225,9 @@ impl Queue {
     /// The writer goes; what is left is lost.
     pub(crate) fn over(&self) {
         let mut state = self.state();
-        let left = state.records.len() as u64;
-        state.records.clear();
+        let left = state.records as u64;
+        state.batches.clear();
+        state.records = 0;
         state.closing.get_or_insert_with(Instant::now);
         state.settled += left;
         state.over = true;
@@ -250,16 +250,25 @@ fn left(until: Instant) -> Option<Duration> {
     until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
 }
 
-fn take(state: &mut State, batch: &mut Vec<Record>) {
-    let mut size = 0;
-    while let Some(record) = state.records.front() {
-        let bytes = record.bytes();
-        if batch.len() >= BATCH || !batch.is_empty() && size + bytes > BATCH_BYTES {
-            break;
+impl State {
+    fn add(&mut self, record: Record, size: usize) {
+        if !self.batches.back().is_some_and(|newest| newest.has_room(size)) {
+            self.batches.push_back(std::mem::take(&mut self.spare));
         }
-        size += bytes;
-        state.bytes = state.bytes.saturating_sub(bytes);
-        batch.extend(state.records.pop_front());
+        if let Some(newest) = self.batches.back_mut() {
+            newest.push(record);
+        }
+        self.records += 1;
+        self.bytes += size;
+        self.accepted += 1;
     }
-    state.taken += batch.len() as u64;
+
+    /// Takes the oldest out, in exchange for one that is done.
+    fn take(&mut self, batch: &mut Batch) {
+        let Some(oldest) = self.batches.pop_front() else { return };
+        self.records -= oldest.len();
+        self.bytes = self.bytes.saturating_sub(oldest.bytes());
+        self.taken += oldest.len() as u64;
+        self.spare = std::mem::replace(batch, oldest);
+    }
 }

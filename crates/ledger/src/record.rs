@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use softland_core::{Ended, NanoUsd};
 
-use crate::fields;
+use crate::fields::{self, Fields};
 use crate::read::Step;
 
 /// One thing worth keeping. Times are milliseconds since 1970.
@@ -45,13 +45,13 @@ pub struct RunStart {
     pub observed: bool,
 }
 
-/// One request.
+/// One request, with its own texts as `T`.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct Request<T = String> {
     /// When it came.
     pub at: u64,
     /// The gateway's own id of the client's request.
-    pub id: String,
+    pub id: T,
     /// The run; `None` where it belongs to none.
     pub run: Option<Arc<str>>,
     /// What shares money with it.
@@ -61,11 +61,11 @@ pub struct Request {
     /// The upstream's name.
     pub upstream: Arc<str>,
     /// The path, without its query.
-    pub path: String,
+    pub path: T,
     /// The model, where the request names one.
     pub model: Option<Arc<str>>,
     /// The landing rung or hidden kind, where it was not the client's own turn.
-    pub rung: Option<String>,
+    pub rung: Option<T>,
     /// The upstream's status; `None` where none came.
     pub status: Option<u16>,
     /// Uncached input tokens.
@@ -81,14 +81,14 @@ pub struct Request {
     /// From the request's arrival to the end of its response, in milliseconds.
     pub millis: u64,
     /// Why it could not be metered or governed, where that is so.
-    pub remark: Option<String>,
+    pub remark: Option<T>,
     /// What was sent upstream, where whole contents are kept.
     pub content: Option<Vec<u8>>,
 }
 
-/// Something that happened in a run: the event's name and its fields as JSON text.
+/// Something that happened in a run: the event's name and its fields, as `F`.
 #[derive(Clone, Debug)]
-pub struct Event {
+pub struct Event<F = Fields> {
     /// When.
     pub at: u64,
     /// The run.
@@ -97,8 +97,8 @@ pub struct Event {
     pub turn: u64,
     /// The event's name (contract §7).
     pub event: &'static str,
-    /// Its further fields, a JSON object.
-    pub fields: String,
+    /// Its further fields.
+    pub fields: F,
 }
 
 /// The end of a run.
@@ -130,6 +130,59 @@ pub struct RunEnd {
     pub cost: Option<NanoUsd>,
 }
 
+/// The texts of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Texts<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) path: &'a str,
+    pub(crate) rung: Option<&'a str>,
+    pub(crate) remark: Option<&'a str>,
+}
+
+impl<T> Request<T> {
+    /// The same with other texts.
+    pub(crate) fn map<U>(self, mut text: impl FnMut(T) -> U) -> Request<U> {
+        Request {
+            at: self.at,
+            id: text(self.id),
+            run: self.run,
+            session: self.session,
+            turn: self.turn,
+            upstream: self.upstream,
+            path: text(self.path),
+            model: self.model,
+            rung: self.rung.map(&mut text),
+            status: self.status,
+            input: self.input,
+            output: self.output,
+            cache_read: self.cache_read,
+            cache_write: self.cache_write,
+            cost: self.cost,
+            millis: self.millis,
+            remark: self.remark.map(&mut text),
+            content: self.content,
+        }
+    }
+
+    /// Its texts, each read by `text`.
+    pub(crate) fn texts<'a>(&'a self, text: impl Fn(&'a T) -> &'a str) -> Texts<'a> {
+        Texts {
+            id: text(&self.id),
+            path: text(&self.path),
+            rung: self.rung.as_ref().map(&text),
+            remark: self.remark.as_ref().map(&text),
+        }
+    }
+}
+
+impl<F> Event<F> {
+    /// The same with its fields as something else.
+    pub(crate) fn map<G>(self, fields: impl FnOnce(F) -> G) -> Event<G> {
+        let Self { at, run, turn, event, fields: own } = self;
+        Event { at, run, turn, event, fields: fields(own) }
+    }
+}
+
 impl Record {
     /// The run's line that this record will be, not numbered yet, and the run; `None` of a request
     /// that belongs to no run. `full`: as where whole contents are kept.
@@ -137,9 +190,15 @@ impl Record {
     pub fn step(&self, full: bool) -> Option<(&str, Step)> {
         let (run, at, turn, event, fields) = match self {
             Self::RunStart(r) => (&r.run, r.at, 0, "run_start", fields::of_start(r)),
-            Self::Request(r) => (r.run.as_ref()?, r.at, r.turn, "usage", fields::of_request(r)),
+            Self::Request(r) => (
+                r.run.as_ref()?,
+                r.at,
+                r.turn,
+                "usage",
+                fields::of_request(r, r.texts(String::as_str)),
+            ),
             Self::Event(r) => {
-                let fields = fields::of_event(r.event, &r.fields, full).into_owned();
+                let fields = fields::of_event(r.event, r.fields.as_str(), full).into_owned();
                 (&r.run, r.at, r.turn, r.event, fields)
             }
             Self::RunEnd(r) => {
@@ -173,7 +232,7 @@ impl Record {
                     + text(&r.rung)
                     + text(&r.remark)
             }
-            Self::Event(r) => r.run.len() + r.fields.len(),
+            Self::Event(r) => r.run.len() + r.fields.as_str().len(),
             Self::RunEnd(r) => r.run.len() + text(&r.answer),
         }
     }

@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 
 use rusqlite::ErrorCode;
 
+use crate::batch::{Batch, Part, Span};
 use crate::book::{Book, Line, Row, Sink, Taken};
 use crate::db::Db;
 use crate::ledger::Clock;
 use crate::log::Log;
 use crate::options::Options;
 use crate::queue::{Next, Queue};
-use crate::record::{Record, Request};
+use crate::record::Request;
 
 /// Between two words about the same trouble, in milliseconds.
 pub(crate) const SAY_EVERY_MS: u64 = 10_000;
@@ -42,7 +43,7 @@ pub(crate) struct Writer {
     /// Numbers where there is no database.
     book: Book,
     /// A batch that is not in the database yet.
-    held: Vec<Record>,
+    held: Batch,
     /// How many of it at a time: one by one after a record that can never be written.
     stride: usize,
     /// Lines that are in the database and not in the log yet.
@@ -85,7 +86,7 @@ impl Writer {
             catch_up: alone,
             left: Vec::new(),
             book,
-            held: Vec::new(),
+            held: Batch::default(),
             stride: usize::MAX,
             text: Vec::new(),
             unlogged: 0,
@@ -128,19 +129,20 @@ impl Writer {
         self.append()?;
         while !self.held.is_empty() {
             let size = self.stride.min(self.held.len());
-            let batch = self.held.get(..size).unwrap_or_default();
             match self.db.as_mut() {
-                Some(db) => match db.write(batch, &mut self.text, self.log.is_some()) {
-                    Ok(written) => self.queue.lose(written.misnamed),
-                    Err(error) if !is_of_data(&error) => return Err(Fault::Db(error)),
-                    Err(error) => {
-                        self.skip(size, &error);
-                        continue;
+                Some(db) => {
+                    match db.write(self.held.first(size), &mut self.text, self.log.is_some()) {
+                        Ok(written) => self.queue.lose(written.misnamed),
+                        Err(error) if !is_of_data(&error) => return Err(Fault::Db(error)),
+                        Err(error) => {
+                            self.skip(size, &error);
+                            continue;
+                        }
                     }
-                },
+                }
                 None => self.number(size),
             }
-            self.held.drain(..size);
+            self.held.done(size);
             self.unlogged += size as u64;
             self.append()?;
         }
@@ -207,8 +209,9 @@ impl Writer {
 
     /// Numbers records without a database.
     fn number(&mut self, size: usize) {
-        for record in self.held.iter().take(size) {
-            match self.book.take(record, &mut Nowhere, Some(&mut self.text)) {
+        let Part { records, texts } = self.held.first(size);
+        for record in records {
+            match self.book.take(record, texts, &mut Nowhere, Some(&mut self.text)) {
                 Ok(Taken::Misnamed) => self.queue.lose(1),
                 Ok(Taken::Line | Taken::NoLine | Taken::Known) => {}
                 Err(never) => match never {},
@@ -220,7 +223,7 @@ impl Writer {
     /// A record can never be written: alone it is given up, among others it is looked for.
     fn skip(&mut self, size: usize, error: &rusqlite::Error) {
         if size == 1 {
-            self.held.remove(0);
+            self.held.done(1);
             self.queue.lose(1);
             self.queue.settle(1);
             tracing::error!(%error, "a ledger record cannot be written and is lost");
@@ -337,7 +340,7 @@ impl Sink<'_> for Nowhere {
         Ok(())
     }
 
-    fn request(&mut self, _: i64, _: u64, _: &Request) -> Result<(), Self::Error> {
+    fn request(&mut self, _: i64, _: u64, _: &Request<Span>) -> Result<(), Self::Error> {
         Ok(())
     }
 }

@@ -254,8 +254,7 @@ impl Record {
         }
         opening.asked.gate.tell(|| {
             let (turn, run) = (self.turn, Arc::clone(run));
-            // Every key is a text, so that it cannot fail.
-            let fields = serde_json::to_string(fields).unwrap_or_else(|_| "{}".to_owned());
+            let fields = ledger::Fields::of(fields);
             ledger::Record::Event(ledger::Event { at, run, turn, event, fields })
         });
     }

@@ -112,7 +112,7 @@ pub(crate) fn lines(db: &Connection, id: i64, from: u64) -> rusqlite::Result<Vec
         let request = request_of(row)?;
         let line = usage_line("", count(row, 0)?, &request);
         let event = line.event.to_owned();
-        let fields = fields::of_request(&request);
+        let fields = fields::of_request(&request, request.texts(String::as_str));
         Ok(Kept { seq: line.seq, at: line.at, turn: line.turn, event, fields })
     })?;
     for line in requests {

@@ -9,8 +9,9 @@ use softland_core::Digest;
 
 use super::bind::Bound;
 use super::rows::{row_of, run_sql};
+use crate::batch::Span;
 use crate::book::{Line, Row, Sink};
-use crate::record::Request;
+use crate::record::{Request, Texts};
 
 static EVENTS: LazyLock<Table> = LazyLock::new(|| Table::new("events", 6, 8));
 /// Few at a time: most of what a request says is what the one before it said, and stays bound
@@ -36,18 +37,20 @@ const GOES_ON: &str = "UPDATE runs SET last = ?3, next_seq = ?4, turns = ?5, req
 pub(crate) struct Tables<'a, 'b> {
     db: &'a Connection,
     full: bool,
+    /// The batch's.
+    texts: &'b str,
     /// The first number of each run in this batch.
     pub(crate) first: BTreeMap<i64, u64>,
     found: Option<CachedStatement<'a>>,
     events: Vec<Line<'b>>,
-    requests: Vec<(i64, u64, &'b Request)>,
+    requests: Vec<(i64, u64, &'b Request<Span>)>,
 }
 
 impl<'a, 'b> Tables<'a, 'b> {
     /// `full`: whole contents are kept.
-    pub(crate) fn new(db: &'a Connection, full: bool) -> Self {
+    pub(crate) fn new(db: &'a Connection, full: bool, texts: &'b str) -> Self {
         let (first, events, requests) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { db, full, first, found: None, events, requests }
+        Self { db, full, texts, first, found: None, events, requests }
     }
 
     /// Writes what was gathered, and the runs that have changed.
@@ -59,7 +62,10 @@ impl<'a, 'b> Tables<'a, 'b> {
         self.events.sort_unstable_by_key(|line| (line.id, line.seq));
         self.requests.sort_unstable_by_key(|(id, seq, _)| (*id, *seq));
         EVENTS.insert(self.db, &self.events, bind_line)?;
-        REQUESTS.insert(self.db, &self.requests, bind_request)?;
+        let texts = self.texts;
+        REQUESTS.insert(self.db, &self.requests, |to, before, row| {
+            bind_request(to, before, row, texts)
+        })?;
         if self.full {
             self.write_contents()?;
         }
@@ -113,7 +119,7 @@ impl<'b> Sink<'b> for Tables<'_, 'b> {
         Ok(())
     }
 
-    fn request(&mut self, id: i64, seq: u64, request: &'b Request) -> rusqlite::Result<()> {
+    fn request(&mut self, id: i64, seq: u64, request: &'b Request<Span>) -> rusqlite::Result<()> {
         if id != 0 {
             self.first.entry(id).or_insert(seq);
         }
@@ -196,18 +202,20 @@ fn bind_line<'b>(
 fn bind_request<'b>(
     to: &mut Bound<'_, 'b>,
     before: usize,
-    (id, seq, request): &'b (i64, u64, &Request),
+    (id, seq, request): &'b (i64, u64, &Request<Span>),
+    texts: &'b str,
 ) -> rusqlite::Result<()> {
+    let Texts { id: named, path, rung, remark } = request.texts(|span| span.of(texts));
     to.id(before + 1, *id)?;
     to.int(before + 2, *seq)?;
     to.int(before + 3, request.at)?;
-    to.own_text(before + 4, &request.id)?;
+    to.own_text(before + 4, named)?;
     to.text(before + 5, request.session.as_deref())?;
     to.int(before + 6, request.turn)?;
     to.text(before + 7, &*request.upstream)?;
-    to.text(before + 8, request.path.as_str())?;
+    to.text(before + 8, path)?;
     to.text(before + 9, request.model.as_deref())?;
-    to.text(before + 10, request.rung.as_deref())?;
+    to.text(before + 10, rung)?;
     to.int(before + 11, request.status.map(u64::from))?;
     to.int(before + 12, request.input)?;
     to.int(before + 13, request.output)?;
@@ -215,7 +223,7 @@ fn bind_request<'b>(
     to.int(before + 15, request.cache_write)?;
     to.int(before + 16, request.cost.map(|cost| cost.0))?;
     to.int(before + 17, request.millis)?;
-    to.text(before + 18, request.remark.as_deref())?;
+    to.text(before + 18, remark)?;
     match &request.content {
         Some(content) => to.own_text(before + 19, &Digest::of(content).to_string())?,
         None => to.text(before + 19, None)?,

@@ -141,7 +141,7 @@ pub(crate) fn request(run: Option<&str>, turn: u64) -> Record {
 }
 
 pub(crate) fn event(run: &str, turn: u64, event: &'static str, fields: &str) -> Record {
-    let (run, fields) = (run.into(), fields.to_owned());
+    let (run, fields) = (run.into(), fields.into());
     Record::Event(Event { at: NOW + turn * 1000 + 1, run, turn, event, fields })
 }
 

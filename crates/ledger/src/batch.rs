@@ -1,0 +1,117 @@
+//! Records on their way to the writer. Their texts lie one behind the other in one buffer, which
+//! goes back and forth: what one thread allocates another one would have to free otherwise, which
+//! takes longer than to copy it, and a batch that is strewn over memory leaves no room in the
+//! caches for anything else.
+
+use crate::record::{Event, Record, Request, RunEnd, RunStart};
+
+/// The most records of one batch.
+pub(crate) const BATCH: usize = 2048;
+/// The most bytes of one batch, but for a larger record alone.
+pub(crate) const BATCH_BYTES: usize = 8 << 20;
+/// The most text that an empty batch keeps room for, in bytes.
+const KEPT: usize = 1 << 20;
+
+/// Records that are written together.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    records: Vec<Packed>,
+    texts: String,
+    /// What they take in memory.
+    bytes: usize,
+    /// So many of them are written, or given up.
+    done: usize,
+}
+
+/// A record whose texts lie in its batch's.
+#[derive(Debug)]
+pub(crate) enum Packed {
+    RunStart(Box<RunStart>),
+    Request(Request<Span>),
+    Event(Event<Span>),
+    RunEnd(Box<RunEnd>),
+}
+
+/// Where a text lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    from: u32,
+    to: u32,
+}
+
+/// Some of a batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part<'b> {
+    pub(crate) records: &'b [Packed],
+    pub(crate) texts: &'b str,
+}
+
+impl Batch {
+    /// Whether a record of this size belongs to it rather than to the next.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        let fits = self.bytes.saturating_add(bytes) <= BATCH_BYTES;
+        self.records.len() < BATCH && (fits || self.records.is_empty())
+    }
+
+    pub(crate) fn push(&mut self, record: Record) {
+        self.bytes = self.bytes.saturating_add(record.bytes());
+        let texts = &mut self.texts;
+        self.records.push(match record {
+            Record::RunStart(start) => Packed::RunStart(Box::new(start)),
+            Record::Request(request) => Packed::Request(request.map(|text| lay(texts, &text))),
+            Record::Event(event) => Packed::Event(event.map(|fields| lay(texts, fields.as_str()))),
+            Record::RunEnd(end) => Packed::RunEnd(Box::new(end)),
+        });
+    }
+
+    /// Records that are not done.
+    pub(crate) fn len(&self) -> usize {
+        self.records.len() - self.done
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What they take in memory, roughly, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The first so many of those that are not done.
+    pub(crate) fn first(&self, size: usize) -> Part<'_> {
+        let left = self.records.get(self.done..).unwrap_or_default();
+        Part { records: left.get(..size).unwrap_or(left), texts: &self.texts }
+    }
+
+    /// The first so many are done.
+    pub(crate) fn done(&mut self, size: usize) {
+        self.done = self.records.len().min(self.done + size);
+        if self.is_empty() {
+            self.clear();
+        }
+    }
+
+    /// Makes it an empty one with room, but not for the texts of one that was large.
+    fn clear(&mut self) {
+        self.records.clear();
+        self.texts.clear();
+        self.texts.shrink_to(KEPT);
+        (self.bytes, self.done) = (0, 0);
+    }
+}
+
+/// Lays a text behind the others. Those of a batch have less than 4 GiB.
+fn lay(texts: &mut String, text: &str) -> Span {
+    let end = |texts: &String| u32::try_from(texts.len()).unwrap_or(u32::MAX);
+    let from = end(texts);
+    texts.push_str(text);
+    Span { from, to: end(texts) }
+}
+
+impl Span {
+    /// The text.
+    pub(crate) fn of(self, texts: &str) -> &str {
+        texts.get(self.from as usize..self.to as usize).unwrap_or_default()
+    }
+}
