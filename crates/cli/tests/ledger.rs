@@ -280,7 +280,8 @@ fn named_and_loose(folder: &Path) {
                     (begun.name, begun.observed) = (Some("build-42".into()), true);
                 }
                 Record::Event(event) => {
-                    event.fields = event.fields.replacen('{', "{\"observed\":true,", 1);
+                    let fields = event.fields.as_str().replacen('{', "{\"observed\":true,", 1);
+                    event.fields = fields.as_str().into();
                 }
                 Record::Request(request) => {
                     let loose = Request { run: None, ..request.clone() };

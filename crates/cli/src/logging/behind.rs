@@ -89,7 +89,8 @@ impl Shared {
             let lost = self.take(&mut text);
             let _ = out.write_all(&text);
             if lost > 0 {
-                let _ = writeln!(out, "softland: {lost} lines of this log are lost: nobody read it");
+                let _ =
+                    writeln!(out, "softland: {lost} lines of this log are lost: nobody read it");
             }
             let _ = out.flush();
             text.clear();
