@@ -102,8 +102,14 @@ impl Db {
             let mut open = self.connection.prepare(&sql)?;
             open.query_map([limit], |row| row_of(row).map(Row::left))?.collect()
         };
-        // Read again once nobody else can have written.
-        if read()?.is_empty() || !self.is_alone() { Ok(Vec::new()) } else { read() }
+        let open = read()?.len();
+        if open > 0 && !self.is_alone() {
+            let path = self.path.display();
+            tracing::info!(%path, open, "another process has the ledger open, too: runs stay open");
+            return Ok(Vec::new());
+        }
+        // Read again now that nobody else can have written.
+        if open == 0 { Ok(Vec::new()) } else { read() }
     }
 
     /// The newest of the runs that are open: where the file is gone, too, as long as it is held

@@ -11,6 +11,8 @@ use tracing_subscriber::fmt::MakeWriter;
 
 /// The most text that waits, in bytes.
 const MOST: usize = 1 << 20;
+/// The most text that an empty buffer keeps room for, in bytes.
+const KEPT: usize = 64 << 10;
 /// How long the end of a process waits for its last lines to be written.
 const LAST: Duration = Duration::from_secs(1);
 
@@ -94,6 +96,7 @@ impl Shared {
             }
             let _ = out.flush();
             text.clear();
+            text.shrink_to(KEPT);
             self.state().writing = false;
             self.done.notify_all();
         }
