@@ -7,7 +7,7 @@ mod support;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -191,13 +191,24 @@ fn on_one_core_streams_are_served_side_by_side_and_to_their_ends() {
     assert_eq!(runs(folder.path(), |_| true).len(), 8);
 }
 
+/// A process that ends with the test, whatever becomes of that.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
 fn a_log_that_nobody_reads_stops_nobody() {
     let (folder, sim) = (tempdir().unwrap(), Server::sim("reader"));
     let mut command = softland();
     command.current_dir(folder.path()).args(["serve", "--listen", "127.0.0.1:0"]);
     command.args(["--anthropic-base-url", &sim.url()]).env("SOFTLAND_LOG", "trace");
-    let mut gateway = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let gateway = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let Ended(gateway) = &mut Ended(gateway);
     // What it says is read as far as its address, and no further.
     let mut said = BufReader::new(gateway.stderr.take().unwrap());
     let mut line = String::new();
