@@ -115,3 +115,50 @@ impl Span {
         texts.get(self.from as usize..self.to as usize).unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(fields: &str) -> Record {
+        let fields = fields.into();
+        Record::Event(Event { at: 1, run: "run".into(), turn: 1, event: "signal", fields })
+    }
+
+    fn texts(batch: &Batch, size: usize) -> Vec<&str> {
+        let Part { records, texts } = batch.first(size);
+        let text = |record: &Packed| match record {
+            Packed::Event(event) => Some(event.fields.of(texts)),
+            Packed::RunStart(_) | Packed::Request(_) | Packed::RunEnd(_) => None,
+        };
+        records.iter().filter_map(text).collect()
+    }
+
+    #[test]
+    fn each_record_keeps_its_text_until_it_is_done() {
+        let mut batch = Batch::default();
+        for fields in ["{\"a\":1}", "{}", "{\"ü\":2}"] {
+            batch.push(event(fields));
+        }
+        assert_eq!(texts(&batch, 2), ["{\"a\":1}", "{}"]);
+        batch.done(1);
+        assert_eq!((texts(&batch, 9), batch.len()), (vec!["{}", "{\"ü\":2}"], 2));
+        batch.done(2);
+        assert!(batch.is_empty() && batch.bytes() == 0);
+        batch.push(event("{\"b\":3}"));
+        assert_eq!(texts(&batch, 1), ["{\"b\":3}"]);
+    }
+
+    #[test]
+    fn a_batch_is_bounded_but_takes_a_large_record_alone() {
+        let mut batch = Batch::default();
+        assert!(batch.has_room(usize::MAX));
+        batch.push(event("{}"));
+        assert!(batch.has_room(BATCH_BYTES - batch.bytes()));
+        assert!(!batch.has_room(BATCH_BYTES - batch.bytes() + 1));
+        for _ in 1..BATCH {
+            batch.push(event("{}"));
+        }
+        assert!(!batch.has_room(0));
+    }
+}

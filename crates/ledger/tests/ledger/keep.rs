@@ -184,11 +184,12 @@ fn fields_cannot_break_a_line() {
             event("r\n\"x", 1, "signal", "no object"),
             event("r\n\"x", 1, "signal", "{\"a\":1} {}"),
             event("r\n\"x", 1, "signal", " {} "),
+            event("r\n\"x", 1, "child", r#"{"r\u0075n" : "run-3"}"#),
             // These have records of their own.
             event("r\n\"x", 1, "done", "{}"),
         ]
         .into_iter()
-        .take(5)
+        .take(6)
         .collect(),
     );
     let lines = place.lines();
@@ -198,6 +199,7 @@ fn fields_cannot_break_a_line() {
     assert_eq!(lines[1]["signal"], "empty");
     assert_eq!(lines[2]["unreadable_bytes"], 9);
     assert_eq!(lines[3]["unreadable_bytes"], 10);
+    assert_eq!(lines[5]["child_run"], "run-3");
     assert_eq!(lines, place.steps("r\n\"x"));
 }
 
