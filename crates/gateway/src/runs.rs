@@ -109,8 +109,9 @@ impl Runs {
 
     /// What a request of it came to. Turns and calls are the run's, tokens and cost the request's.
     pub(crate) fn goes_on(&self, run: &str, request: &OpenRun) {
+        let mut open = self.lock();
         let version = self.next_version();
-        if let Some(open) = self.lock().get_mut(run) {
+        if let Some(open) = open.get_mut(run) {
             open.shown.version = version;
             open.under_way = open.under_way.saturating_sub(1);
             open.last = open.last.max(request.last);
@@ -141,6 +142,8 @@ impl Runs {
         self.lock().drain().collect()
     }
 
+    /// To be asked for under the lock of what has changed: who reads up to a version finds all of
+    /// it there.
     fn next_version(&self) -> u64 {
         self.version.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -177,5 +180,38 @@ mod tests {
         assert_eq!(runs.would("b", "stop"), None, "it would have ended before");
         assert_eq!(runs.would("c", "stop"), None, "no such run");
         assert_eq!((runs.all().len(), runs.all().len()), (1, 0));
+    }
+
+    #[test]
+    fn who_reads_up_to_a_version_misses_nothing_of_it() {
+        use std::collections::BTreeSet;
+        use std::sync::atomic::AtomicUsize;
+        use std::time::{Duration, Instant};
+
+        use softland_session::core::{Ended, Outcome, Reason};
+
+        const MANY: usize = 5000;
+        let (runs, seen) = (Runs::default(), AtomicUsize::new(0));
+        let until = Instant::now() + Duration::from_secs(60);
+        let ended = Ended::plain(Outcome::Answered, Reason::Final);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for n in 0..MANY {
+                    runs.over(&n.to_string(), &OpenRun::default(), &ended, false, 0);
+                    // Only so many are remembered.
+                    while n > seen.load(Ordering::Relaxed) + 100 && Instant::now() < until {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+            let (mut version, mut found) = (0, BTreeSet::new());
+            while found.len() < MANY && Instant::now() < until {
+                let newest = runs.version();
+                found.extend(runs.rows(version).into_iter().map(|row| row.run));
+                version = newest;
+                seen.store(found.len(), Ordering::Relaxed);
+            }
+            assert_eq!(found.len(), MANY);
+        });
     }
 }

@@ -227,7 +227,6 @@ impl Runs {
 
     /// A run is over: remembered as it was.
     pub(crate) fn over(&self, run: &str, open: &OpenRun, ended: &Ended, local: bool, now: u64) {
-        let version = self.next_version();
         let mut row = Row::of(run, open);
         row.ended = Some(softland_ledger::timestamp(now));
         row.busy = false;
@@ -238,7 +237,7 @@ impl Runs {
         if past.rows.len() >= PAST {
             past.rows.pop_front();
         }
-        past.rows.push_back((version, row));
+        past.rows.push_back((self.next_version(), row));
     }
 
     /// Nobody is to go on with this run.

@@ -54,7 +54,7 @@ pub(super) enum Late {
 pub(super) struct Times {
     /// A request's head, from its first byte.
     pub(super) head: Duration,
-    /// No request.
+    /// No request, and up to a fifth more.
     pub(super) idle: Duration,
     /// No byte taken of a response.
     pub(super) stall: Duration,
@@ -69,6 +69,8 @@ pub(super) struct Timed {
     timer: Pin<Box<Sleep>>,
     /// What the timer runs for.
     armed: u8,
+    /// It wakes the connection's task when it has run out.
+    ticks: bool,
     /// Runs while a write waits.
     stalled: Option<Pin<Box<Sleep>>>,
     late: Option<Late>,
@@ -83,9 +85,21 @@ impl Timed {
     pub(super) fn new(stream: TcpStream, pulse: Arc<Pulse>, times: Times) -> Self {
         let timer = Box::pin(tokio::time::sleep(times.head));
         let framing = Framing::new();
-        let (stalled, late, armed) = (None, None, NEW);
+        let (stalled, late, armed, ticks) = (None, None, NEW, false);
         let (refused, ambiguous) = (false, false);
-        Self { stream, pulse, times, timer, armed, stalled, late, framing, refused, ambiguous }
+        Self {
+            stream,
+            pulse,
+            times,
+            timer,
+            armed,
+            ticks,
+            stalled,
+            late,
+            framing,
+            refused,
+            ambiguous,
+        }
     }
 
     /// What ended the connection, if time did.
@@ -105,6 +119,12 @@ impl Timed {
     fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let state = self.pulse.0.load(Ordering::Relaxed);
         if state == BUSY {
+            // The end of the response wakes nobody who would look here: the timer does, now and then,
+            // and the time without a request runs from there.
+            if self.armed != BUSY || !self.ticks || self.timer.is_elapsed() {
+                self.timer.as_mut().reset(Instant::now() + self.times.idle / 5);
+                self.ticks = self.timer.as_mut().poll(cx).is_pending();
+            }
             self.armed = BUSY;
             return Poll::Pending;
         }
@@ -113,6 +133,7 @@ impl Timed {
             self.timer.as_mut().reset(Instant::now() + limit);
             self.armed = state;
         }
+        self.ticks = true;
         ready!(self.timer.as_mut().poll(cx));
         self.late = Some(if state == HEAD { Late::Head } else { Late::Idle });
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
@@ -255,6 +276,24 @@ mod tests {
         pulse.idle();
         let (time, late) = waited(&mut timed).await;
         assert_eq!((time.as_secs(), late), (75, Some(Late::Idle)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_idle_though_nobody_looked_when_its_response_was_over() {
+        let pulse = Arc::new(Pulse::default());
+        let (_client, mut timed) = pair(&pulse).await;
+        pulse.busy();
+        // A long response, at whose end the task that reads is not woken.
+        let began = Instant::now();
+        let over = Arc::clone(&pulse);
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(200)).await;
+            over.idle();
+        });
+        let waits = tokio::time::timeout(Duration::from_secs(1000), waited(&mut timed));
+        assert_eq!(waits.await.expect("it is let go").1, Some(Late::Idle));
+        let idle = began.elapsed().as_secs() - 200;
+        assert!((75..=90).contains(&idle), "{idle} s");
     }
 
     #[tokio::test(start_paused = true)]
