@@ -95,18 +95,18 @@ async fn make(asked: Arc<Asked>) -> Response<Body> {
     }
 }
 
-/// What is no request of Anthropic's API is refused by it. OpenAI may serve one that has neither
-/// model nor input: a stored prompt names them.
+/// What cannot be read here may be served all the same: one upstream's reader takes more than
+/// another's, and OpenAI's API needs neither model nor input where a stored prompt names them.
 async fn unread(asked: &Asked, error: &RequestError) -> Response<Body> {
     let Asked { gate, target, parts, body, .. } = asked;
-    let unmetered = asked.api != Api::Anthropic;
-    let unmetered = match unmetered.then(|| pass::unmetered(target, parts)).transpose() {
-        Ok(unmetered) => unmetered == Some(true),
+    let unmetered = match pass::unmetered(target, parts) {
+        Ok(unmetered) => unmetered,
         Err(refusal) => {
             let message = format!("{error}; {}", refusal.message);
             return Refusal { message, ..refusal }.response();
         }
     };
+    tracing::warn!(id = %target.id, %error, "passed on ungoverned");
     let response = pass::whole(gate, target, parts.clone(), body.clone()).await;
     if unmetered { pass::as_unmetered(response) } else { response }
 }

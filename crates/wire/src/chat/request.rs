@@ -57,7 +57,7 @@ pub struct Request<'a> {
     pub prompt_cache_key: Option<Str<'a>>,
     /// `store`, where it is a boolean.
     pub store: Option<bool>,
-    /// `n`, where it is a whole number: how many choices are asked for.
+    /// `n`: how many choices are asked for; what is no whole number may be any.
     pub n: Option<u64>,
     /// `response_format`, where it is an object.
     pub response_format: Option<ResponseFormat<'a>>,
@@ -162,7 +162,12 @@ impl<'a> Found<'a> {
             "metadata" => self.metadata = cursor.skip_unless_null()?,
             "prompt_cache_key" => self.prompt_cache_key = cursor.text_or_skip()?,
             "store" => self.store = cursor.bool_or_skip()?,
-            "n" => self.n = cursor.uint_or_skip()?,
+            "n" => {
+                // Some servers take `"2"` for 2.
+                let absent = cursor.peek()? == Kind::Null;
+                let other = (!absent).then_some(u64::MAX);
+                self.n = cursor.uint_or_skip()?.or(other);
+            }
             "response_format" => self.response_format = members::response_format(cursor)?,
             "messages" => self.messages = Some(messages::messages(cursor)?),
             key => self.thinking.read(key, cursor)?,

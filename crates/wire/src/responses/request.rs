@@ -29,7 +29,7 @@ pub struct Request<'a> {
     pub model: Str<'a>,
     /// `stream`, false where absent.
     pub stream: bool,
-    /// `background`, false where absent.
+    /// `background`, false where absent; what is no boolean may be true.
     pub background: bool,
     /// `store`, where it is said; the API's default is true.
     pub store: Option<bool>,
@@ -198,7 +198,11 @@ impl<'a> Found<'a> {
         match name {
             "model" => self.model = cursor.text_or_skip()?,
             "stream" => self.stream = cursor.bool_or_skip()? == Some(true),
-            "background" => self.background = cursor.bool_or_skip()? == Some(true),
+            "background" => {
+                // Some servers take `"true"` for true.
+                let absent = cursor.peek()? == Kind::Null;
+                self.background = cursor.bool_or_skip()?.unwrap_or(!absent);
+            }
             "store" => self.store = cursor.bool_or_skip()?,
             "max_output_tokens" => self.max_output_tokens = members::count(cursor, value)?,
             "max_tool_calls" => self.max_tool_calls = members::count(cursor, value)?,

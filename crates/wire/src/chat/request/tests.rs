@@ -38,7 +38,7 @@ fn top_level_members_are_found_with_their_spans() {
 #[test]
 fn members_of_another_shape_are_as_if_absent() {
     let body = with(
-        r#","stream":null,"stream_options":null,"max_tokens":"3","tools":{},"tool_choice":null,"user":1,"metadata":null,"n":1.5,"response_format":null,"parallel_tool_calls":0,"functions":null,"reasoning":null,"thinking":null"#,
+        r#","stream":null,"stream_options":null,"max_tokens":"3","tools":{},"tool_choice":null,"user":1,"metadata":null,"n":null,"response_format":null,"parallel_tool_calls":0,"functions":null,"reasoning":null,"thinking":null"#,
     );
     let request = scan(&body);
     assert!(!request.stream && request.stream_options.is_none() && request.max_tokens.is_none());
