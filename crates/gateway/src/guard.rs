@@ -210,7 +210,8 @@ impl Guard {
         let Ok(address) = host.parse::<IpAddr>() else { return false };
         let address = address.to_canonical();
         let loopback = ["127.0.0.1", "::1"].contains(&host);
-        let listened = address == self.listen && !address.is_unspecified();
+        // Who listens everywhere says so, and clients reach this machine by that name.
+        let listened = address == self.listen;
         loopback || listened || address == local.ip().to_canonical()
     }
 

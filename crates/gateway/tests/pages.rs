@@ -262,6 +262,9 @@ async fn pages_protect_themselves_and_off_loopback_need_the_token() {
         })
         .await;
         let at = format!("127.0.0.1:{}", everywhere.address.port());
+        let anywhere = format!("0.0.0.0:{}", everywhere.address.port());
+        let named = format!("GET /healthz HTTP/1.1\r\nhost: {anywhere}\r\n\r\n");
+        assert_eq!(everywhere.ask(named).await.status(), 200, "as it was printed");
         let asked =
             |path: &str, header: &str| format!("GET {path} HTTP/1.1\r\nhost: {at}\r\n{header}\r\n");
         let printed = everywhere.handle.pages_url();

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use async_compression::tokio::bufread::{GzipDecoder, ZstdDecoder};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use http::{HeaderMap, StatusCode};
 use http_body::Body as HttpBody;
@@ -17,6 +17,8 @@ use crate::settings::Limits;
 
 /// Bytes unpacked before other tasks get their turn.
 const SLICE: usize = 256 << 10;
+/// Bytes that a buffer has room for once it has to grow.
+const FIRST: usize = 16 << 10;
 /// Bodies up to this size are copied out of the buffer that they were read into.
 const SMALL: usize = 4 << 10;
 
@@ -128,16 +130,36 @@ async fn collect(
         return Ok(if small { Bytes::copy_from_slice(&first) } else { first });
     }
     let rest = usize::try_from(incoming.size_hint().lower()).unwrap_or(limit);
-    let mut bytes = BytesMut::with_capacity((first.len() + rest.min(limit)).min(limit));
+    // Memory that nobody has written to yet is not taken, and who promises much may send nothing.
+    let mut bytes = Vec::with_capacity((first.len() + rest.min(limit)).min(limit));
     bytes.extend_from_slice(&first);
     while let Some(next) = piece(&mut incoming).await? {
         if bytes.len() + next.len() > limit {
             return Err(too_large);
         }
         share.grow(bytes.len() + next.len())?;
+        make_room(&mut bytes, next.len(), limit, (0, share))?;
         bytes.extend_from_slice(&next);
     }
-    Ok(bytes.freeze())
+    Ok(bytes.into())
+}
+
+/// Room for so many bytes more. A buffer that has to grow is counted as it is then, not by what is
+/// in it: `beside` are bytes of the same body elsewhere.
+fn make_room(
+    bytes: &mut Vec<u8>,
+    more: usize,
+    limit: usize,
+    (beside, share): (usize, &mut Share),
+) -> Result<(), BodyError> {
+    if bytes.capacity() - bytes.len() >= more {
+        return Ok(());
+    }
+    let twice = (2 * bytes.len()).max(FIRST).min(limit.saturating_add(1));
+    let room = twice.max(bytes.len() + more);
+    share.grow(beside + room)?;
+    bytes.reserve_exact(room - bytes.len());
+    Ok(())
 }
 
 /// The next bytes; trailers are not looked at.
@@ -187,19 +209,18 @@ async fn inflate(
     limit: usize,
     (packed, share): (usize, &mut Share),
 ) -> Result<Bytes, BodyError> {
-    let mut bytes = BytesMut::new();
+    let mut bytes = Vec::new();
     let mut since = 0;
     loop {
-        bytes.reserve(16 << 10);
+        make_room(&mut bytes, 1, limit, (packed, share))?;
         match decoder.read_buf(&mut bytes).await {
-            Ok(0) => return Ok(bytes.freeze()),
+            Ok(0) => return Ok(bytes.into()),
             Ok(read) => since += read,
             Err(_) => return Err(BodyError::Packed { encoding }),
         }
         if bytes.len() > limit {
             return Err(BodyError::TooLarge { limit });
         }
-        share.grow(packed + bytes.len())?;
         if since >= SLICE {
             since = 0;
             tokio::task::yield_now().await;

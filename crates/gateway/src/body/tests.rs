@@ -119,6 +119,21 @@ proptest! {
 }
 
 #[test]
+fn what_a_buffer_takes_is_counted() {
+    let plain = vec![0; 900 << 10];
+    let headers = HeaderMap::from_iter([(CONTENT_ENCODING, "zstd".parse().expect("a value"))]);
+    let within = |budget: usize| {
+        let mut share = Budget::of(budget).share();
+        now(unpack(zstd(&plain).into(), &headers, 1 << 20, &mut share))
+    };
+    let Ok(ReadBody::Plain(body)) = within(2 << 20) else { panic!("there is room") };
+    assert_eq!(body, plain);
+    let taken = Vec::from(body).capacity();
+    assert!((900 << 10..=(1 << 20) + 1).contains(&taken), "{taken}");
+    assert_eq!(within(taken - (64 << 10)), Err(BodyError::Full));
+}
+
+#[test]
 fn several_members_are_one_body() {
     let mut packed = gzip(b"one ");
     packed.write_all(&gzip(b"two")).expect("memory");

@@ -81,6 +81,8 @@ impl Kept {
         for (place, seen) in changes.results {
             if self.results.get(&place).is_none() {
                 self.results.insert(place, seen);
+                // Of a long history that is met for the first time there are hundreds of thousands.
+                self.results.truncate(RESULTS);
             }
         }
         self.first = changes.first.or(self.first);
