@@ -19,6 +19,8 @@ use crate::settings::Limits;
 const SLICE: usize = 256 << 10;
 /// Bytes that a buffer has room for once it has to grow.
 const FIRST: usize = 16 << 10;
+/// Bytes up to which it doubles.
+const LARGE: usize = 1 << 20;
 /// Bodies up to this size are copied out of the buffer that they were read into.
 const SMALL: usize = 4 << 10;
 
@@ -138,28 +140,22 @@ async fn collect(
             return Err(too_large);
         }
         share.grow(bytes.len() + next.len())?;
-        make_room(&mut bytes, next.len(), limit, (0, share))?;
+        make_room(&mut bytes, next.len(), limit);
         bytes.extend_from_slice(&next);
     }
     Ok(bytes.into())
 }
 
-/// Room for so many bytes more. A buffer that has to grow is counted as it is then, not by what is
-/// in it: `beside` are bytes of the same body elsewhere.
-fn make_room(
-    bytes: &mut Vec<u8>,
-    more: usize,
-    limit: usize,
-    (beside, share): (usize, &mut Share),
-) -> Result<(), BodyError> {
+/// Room for so many bytes more. A large buffer grows once, to the limit: memory that nobody has
+/// written to is not taken, and what is copied from one buffer to the next is there twice.
+fn make_room(bytes: &mut Vec<u8>, more: usize, limit: usize) {
     if bytes.capacity() - bytes.len() >= more {
-        return Ok(());
+        return;
     }
-    let twice = (2 * bytes.len()).max(FIRST).min(limit.saturating_add(1));
-    let room = twice.max(bytes.len() + more);
-    share.grow(beside + room)?;
+    let limit = limit.saturating_add(1);
+    let room = if bytes.len() < LARGE { (2 * bytes.len()).clamp(FIRST, LARGE) } else { limit };
+    let room = room.min(limit).max(bytes.len() + more);
     bytes.reserve_exact(room - bytes.len());
-    Ok(())
 }
 
 /// The next bytes; trailers are not looked at.
@@ -212,7 +208,7 @@ async fn inflate(
     let mut bytes = Vec::new();
     let mut since = 0;
     loop {
-        make_room(&mut bytes, 1, limit, (packed, share))?;
+        make_room(&mut bytes, 1, limit);
         match decoder.read_buf(&mut bytes).await {
             Ok(0) => return Ok(bytes.into()),
             Ok(read) => since += read,
@@ -221,6 +217,7 @@ async fn inflate(
         if bytes.len() > limit {
             return Err(BodyError::TooLarge { limit });
         }
+        share.grow(packed + bytes.len())?;
         if since >= SLICE {
             since = 0;
             tokio::task::yield_now().await;
