@@ -19,7 +19,7 @@ use crate::settings::Limits;
 const SLICE: usize = 256 << 10;
 /// Bytes that a buffer has room for once it has to grow.
 const FIRST: usize = 16 << 10;
-/// Bytes up to which it doubles.
+/// Bytes from which on it is a large one.
 const LARGE: usize = 1 << 20;
 /// Bodies up to this size are copied out of the buffer that they were read into.
 const SMALL: usize = 4 << 10;
@@ -146,16 +146,15 @@ async fn collect(
     Ok(bytes.into())
 }
 
-/// Room for so many bytes more. A large buffer grows once, to the limit: memory that nobody has
-/// written to is not taken, and what is copied from one buffer to the next is there twice.
+/// Room for so many bytes more. A large buffer grows in few and long steps: memory that nobody has
+/// written to is not taken, while what is copied from one buffer to the next is there twice.
 fn make_room(bytes: &mut Vec<u8>, more: usize, limit: usize) {
     if bytes.capacity() - bytes.len() >= more {
         return;
     }
-    let limit = limit.saturating_add(1);
-    let room = if bytes.len() < LARGE { (2 * bytes.len()).clamp(FIRST, LARGE) } else { limit };
-    let room = room.min(limit).max(bytes.len() + more);
-    bytes.reserve_exact(room - bytes.len());
+    let times = if bytes.len() < LARGE { 2 } else { 8 };
+    let room = (times * bytes.len()).max(FIRST).min(limit.saturating_add(1));
+    bytes.reserve_exact(room.saturating_sub(bytes.len()).max(more));
 }
 
 /// The next bytes; trailers are not looked at.

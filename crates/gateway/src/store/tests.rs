@@ -59,18 +59,6 @@ async fn a_conversation_is_bounded() {
     assert!(scope.runs.contains_key(&digest("999")), "the newest stay");
 }
 
-#[tokio::test]
-async fn a_history_of_any_length_is_met_at_once() {
-    // To make room for each of them among all others would take minutes.
-    let seen = Seen { digest: Digest::EMPTY, chars: 1, failed: false, unfinished: false };
-    let keys: Vec<_> = (0..300_000_u64).map(|n| digest(&n.to_string())).collect();
-    let results = keys.iter().map(|key| (*key, seen)).collect();
-    let store = MemoryStore::default();
-    store.keep("s", Changes { results, ..Changes::default() }).await.unwrap();
-    let kept = store.recall("s").await.unwrap();
-    assert!(kept.results.len() == 4096 && keys.iter().any(|key| kept.results.contains_key(key)));
-}
-
 #[test]
 fn idle_gaps_do_not_count_against_time() {
     let mut run = RunState { begun: 0, last: 1000, active: 500, ..RunState::default() };
