@@ -39,15 +39,6 @@ pub(super) struct Child {
     result: Option<CallResult>,
 }
 
-/// The calls of agents in a turn that one of them is among.
-#[derive(Clone, Copy)]
-pub(super) struct Siblings<'a> {
-    /// The calls of the turn; those of agents that run count.
-    pub(super) calls: &'a [Pending],
-    /// Whether this one is the first of them: it holds back for all.
-    pub(super) first: bool,
-}
-
 /// What a child's run came to.
 pub(super) struct HandedBack {
     pub(super) output: ToolOutput,
@@ -61,15 +52,14 @@ impl UnderWay<'_> {
         call.name == AGENT_TOOL && self.offered().is_some()
     }
 
-    /// Makes the run that a call asks for, or finds the one that is recorded, and tells of it; or
-    /// says why there is none.
+    /// Makes the run that one of a turn's `calls` asks for, or finds the one that is recorded, and
+    /// tells of it; or says why there is none.
     pub(super) async fn child(
         &mut self,
-        at: u64,
-        call: &Pending,
-        siblings: Siblings<'_>,
+        (at, call): (u64, &Pending),
+        calls: &[Pending],
     ) -> Result<Child, ToolOutput> {
-        let number = self.number_of(siblings.calls);
+        let number = self.number_of(calls);
         let (id, name, input) = (call.id.clone(), call.name.clone(), call.input.clone());
         let now = Call { turn: self.turn, call: at, id, name, input, held: false };
         let broken = |error: JournalError| ToolOutput::error(error.to_string());
@@ -82,7 +72,10 @@ impl UnderWay<'_> {
             }
             None => {
                 self.journal.caught_up().await;
-                let held = siblings.first && self.holds_for(siblings.calls).await;
+                // The first of them holds back for all, also where they run one after another.
+                let first = self.children_among(calls).next();
+                let held = first.is_some_and(|first| std::ptr::eq(first, call))
+                    && self.holds_for(calls).await;
                 self.journal.calls(&Call { held, ..now.clone() }).map_err(broken)?;
                 None
             }

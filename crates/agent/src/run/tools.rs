@@ -9,7 +9,7 @@ use softland_session::Pending;
 use softland_session::core::{Admission, Because, NanoUsd, Reason, lines};
 use tokio_util::sync::CancellationToken;
 
-use super::child::{Child, HandedBack, Siblings};
+use super::child::{Child, HandedBack};
 use super::emit::Hear;
 use super::form::{self, Answered, Form, How};
 use super::kept::{self, Answers};
@@ -48,12 +48,9 @@ impl UnderWay<'_> {
     }
 
     async fn all_at_once(&mut self, calls: &[Pending]) -> Vec<Answered> {
-        let mut first = true;
         let mut begun = Vec::with_capacity(calls.len());
         for (at, call) in (0..).zip(calls) {
-            let delegated = runs(call) && self.delegates(call);
-            let siblings = Siblings { calls, first: delegated && std::mem::take(&mut first) };
-            begun.push(self.begin((at, call), calls, siblings).await);
+            begun.push(self.begin((at, call), calls).await);
         }
         let (agent, cancel, until) = (self.agent, self.cancel, self.exploring_ends());
         let (journal, turn, sink) = (self.journal, self.turn, self.emit.sink());
@@ -75,12 +72,7 @@ impl UnderWay<'_> {
     }
 
     /// Tells of a call that is run, and makes the child where it asks for one.
-    async fn begin(
-        &mut self,
-        (at, call): (u64, &Pending),
-        calls: &[Pending],
-        siblings: Siblings<'_>,
-    ) -> Begun {
+    async fn begin(&mut self, (at, call): (u64, &Pending), calls: &[Pending]) -> Begun {
         if !runs(call) {
             return Begun::Not(refusal(call, calls));
         }
@@ -88,7 +80,7 @@ impl UnderWay<'_> {
         if !self.delegates(call) {
             return Begun::Tool;
         }
-        match self.child(at, call, siblings).await {
+        match self.child((at, call), calls).await {
             Ok(child) => Begun::Child(Box::new(child)),
             Err(output) => Begun::Not(output),
         }
@@ -112,8 +104,7 @@ impl UnderWay<'_> {
                 results.push(self.result(&refused, output, Default::default()));
                 continue;
             }
-            let siblings = Siblings { calls: std::slice::from_ref(call), first: true };
-            let begun = self.begin((at, call), calls, siblings).await;
+            let begun = self.begin((at, call), calls).await;
             let (agent, cancel, until) = (self.agent, self.cancel, self.exploring_ends());
             let (journal, place) = (self.journal, (self.turn, at));
             let within = Within { until, agent, call, cancel, journal, place };

@@ -105,6 +105,18 @@ fn two_side_by_side_run_under_every_cap_that_is_enough_for_their_answers() {
     }
 }
 
+/// Calls of one turn that run in order, at the caps of which larger ones once let fewer run: each
+/// of them held back as much as all of them should together.
+#[test]
+fn calls_one_after_another_share_what_is_held_back() {
+    let (tokens, rounds, in_order, caps) = (true, 3, true, Vec::new());
+    let (reserve_tokens, max_tokens, members) = (1024, 1000, 5);
+    let case = Case { tokens, caps, reserve_tokens, max_tokens, members, rounds, in_order };
+    let ran: Vec<usize> = (3_000..9_000).step_by(100).map(|cap| case.ran(cap)).collect();
+    assert!(ran.is_sorted(), "{ran:?}");
+    assert_eq!(ran.last(), Some(&15), "all of three turns");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_refusal_tells_what_is_used_and_what_is_held() {
     let (rounds, in_order, caps) = (1, false, Vec::new());
