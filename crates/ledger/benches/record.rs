@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use divan::Bencher;
 use softland_core::NanoUsd;
-use softland_ledger::{Ledger, Options, Record, Request};
+use softland_ledger::{Event, Ledger, Options, Record, Request};
 
 fn main() {
     divan::main();
 }
 
-fn request() -> Record {
-    Record::Request(Request {
+fn request() -> Request {
+    Request {
         at: 1_790_000_000_000,
         id: "req-01".to_owned(),
         run: Some("run-20261122T014400-5f3a9c".into()),
@@ -34,7 +34,7 @@ fn request() -> Record {
         millis: 812,
         remark: None,
         content: None,
-    })
+    }
 }
 
 fn ledger(folder: &tempfile::TempDir, records: usize) -> Ledger {
@@ -52,7 +52,9 @@ fn ledger(folder: &tempfile::TempDir, records: usize) -> Ledger {
 fn record(bencher: Bencher<'_, '_>) {
     let folder = tempfile::tempdir().unwrap();
     let ledger = ledger(&folder, 1 << 20);
-    bencher.with_inputs(request).bench_local_values(|record| ledger.record(record));
+    bencher
+        .with_inputs(|| Record::Request(request()))
+        .bench_local_values(|record| ledger.record(record));
     ledger.close(Duration::from_secs(60)).unwrap();
     assert_eq!(ledger.lost(), 0);
 }
@@ -61,7 +63,9 @@ fn record(bencher: Bencher<'_, '_>) {
 fn lose(bencher: Bencher<'_, '_>) {
     let folder = tempfile::tempdir().unwrap();
     let ledger = ledger(&folder, 0);
-    bencher.with_inputs(request).bench_local_values(|record| ledger.record(record));
+    bencher
+        .with_inputs(|| Record::Request(request()))
+        .bench_local_values(|record| ledger.record(record));
 }
 
 /// From the first call to the disk: 1,000 requests, divide by that.
@@ -69,10 +73,40 @@ fn lose(bencher: Bencher<'_, '_>) {
 fn record_and_drain_1000(bencher: Bencher<'_, '_>) {
     let folder = tempfile::tempdir().unwrap();
     let ledger = ledger(&folder, 1 << 20);
-    bencher.with_inputs(|| (0..1000).map(|_| request()).collect::<Vec<_>>()).bench_local_values(
-        |records| {
+    bencher
+        .with_inputs(|| (0..1000).map(|_| Record::Request(request())).collect::<Vec<_>>())
+        .bench_local_values(|records| {
             records.into_iter().for_each(|record| ledger.record(record));
             ledger.drain(Duration::from_secs(60)).unwrap();
-        },
-    );
+        });
+}
+
+/// As a gateway that counts down has them: 64 runs side by side of 16 turns, an intervention and a
+/// request each. From the first call to the disk; divide by 1,024.
+#[divan::bench(sample_count = 60, sample_size = 1)]
+fn write_governed_1024(bencher: Bencher<'_, '_>) {
+    let folder = tempfile::tempdir().unwrap();
+    let options =
+        Options { queue_bytes: usize::MAX / 16, ..Options::at(folder.path().join("ledger.db")) };
+    let ledger = Ledger::open(options, Arc::new(|| 1_790_000_000_000)).unwrap();
+    let mut runs = 0..;
+    bencher.with_inputs(|| governed(&mut runs)).bench_local_values(|records| {
+        records.into_iter().for_each(|record| ledger.record(record));
+        ledger.drain(Duration::from_secs(60)).unwrap();
+    });
+    assert_eq!(ledger.lost(), 0);
+}
+
+fn governed(runs: &mut impl Iterator<Item = u64>) -> Vec<Record> {
+    let because = r#"{"because":{"reason":"tool_calls","used":2,"limit":4},"intervention":"countdown","text":"2 tool calls remaining"}"#;
+    let runs: Vec<Arc<str>> = runs.take(64).map(|run| format!("run-{run:016x}").into()).collect();
+    let turns = (1..=16).flat_map(|turn| runs.iter().map(move |run| (turn, run)));
+    let told = |(turn, run): (u64, &Arc<str>)| {
+        let (request, run) = (request(), Arc::clone(run));
+        let at = request.at;
+        let fields = because.into();
+        let event = Event { at, run: Arc::clone(&run), turn, event: "intervention", fields };
+        [Record::Event(event), Record::Request(Request { run: Some(run), turn, ..request })]
+    };
+    turns.flat_map(told).collect()
 }

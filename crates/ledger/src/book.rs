@@ -39,7 +39,7 @@ pub(crate) trait Sink<'b> {
 }
 
 /// A numbered line that is no request, of the run with this id.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Line<'b> {
     pub(crate) id: i64,
     pub(crate) seq: u64,

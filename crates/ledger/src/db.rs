@@ -19,6 +19,7 @@ use crate::record::RunEnd;
 mod bind;
 mod rows;
 mod schema;
+mod share;
 mod sweep;
 mod tables;
 

@@ -90,9 +90,10 @@ pub(crate) struct Kept {
     pub(crate) fields: String,
 }
 
-/// The lines of a run from a number on, in order.
+/// The lines of a run from a number on, with which a batch began, in order.
 pub(crate) fn lines(db: &Connection, id: i64, from: u64) -> rusqlite::Result<Vec<Kept>> {
-    let sql = "SELECT seq, at, turn, event, fields FROM events WHERE run_id = ?1 AND seq >= ?2";
+    // No row has lines of two batches.
+    let sql = "SELECT seq, at, turn, event, fields FROM lines WHERE run_id = ?1 AND row >= ?2";
     let mut events = db.prepare_cached(sql)?;
     let events = events.query_map(params![id, int(from)], |row| {
         Ok(Kept {

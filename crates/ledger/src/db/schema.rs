@@ -10,14 +10,17 @@ use crate::options::{OpenError, OpenProblem};
 const APPLICATION: i64 = 0x736f_6674;
 
 /// One step a version, the first from an empty file. A step that was released is never changed.
-const STEPS: &[&str] = &[include_str!("1.sql"), include_str!("2.sql")];
+const STEPS: &[&str] = &[include_str!("1.sql"), include_str!("2.sql"), include_str!("3.sql")];
 
 /// The newest version.
 pub(crate) const VERSION: i64 = STEPS.len() as i64;
 
 /// Of each older version, what a reader sees in place of its tables.
-const VIEWS: &[&str] =
-    &["CREATE TEMP VIEW runs AS SELECT *, NULL AS name, 0 AS observed FROM main.runs"];
+const VIEWS: &[&str] = &[
+    "CREATE TEMP VIEW runs AS SELECT *, NULL AS name, 0 AS observed FROM main.runs;
+     CREATE TEMP VIEW lines AS SELECT *, seq AS row FROM main.events",
+    "CREATE TEMP VIEW lines AS SELECT *, seq AS row FROM main.events",
+];
 
 /// Makes an older file look like one of the newest version, without writing to it. False where it
 /// holds nothing yet.

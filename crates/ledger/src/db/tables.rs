@@ -9,6 +9,7 @@ use softland_core::Digest;
 
 use super::bind::Bound;
 use super::rows::{row_of, run_sql};
+use super::share;
 use crate::batch::Span;
 use crate::book::{Line, Row, Sink};
 use crate::record::{Request, Texts};
@@ -61,7 +62,8 @@ impl<'a, 'b> Tables<'a, 'b> {
         // In the order of their tables: what is beside the row before is found at once.
         self.events.sort_unstable_by_key(|line| (line.id, line.seq));
         self.requests.sort_unstable_by_key(|(id, seq, _)| (*id, *seq));
-        EVENTS.insert(self.db, &self.events, bind_line)?;
+        let events = share::rows(std::mem::take(&mut self.events));
+        EVENTS.insert(self.db, &events, bind_line)?;
         let texts = self.texts;
         REQUESTS.insert(self.db, &self.requests, |to, before, row| {
             bind_request(to, before, row, texts)

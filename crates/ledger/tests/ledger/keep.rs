@@ -323,24 +323,51 @@ fn what_belongs_to_no_run_is_summed() {
 }
 
 #[test]
-fn a_ledger_of_the_first_version_is_brought_up() {
-    let place = Place::new();
+fn a_ledger_of_an_older_version_is_brought_up() {
+    let steps = [include_str!("../../src/db/1.sql"), include_str!("../../src/db/2.sql")];
+    for version in 1..=steps.len() {
+        let place = Place::new();
+        let db = rusqlite::Connection::open(place.db()).unwrap();
+        for step in &steps[..version] {
+            db.execute_batch(step).unwrap();
+        }
+        db.pragma_update(None, "user_version", version as i64).unwrap();
+        db.pragma_update(None, "application_id", 0x736f_6674).unwrap();
+        let sql = "INSERT INTO runs (run, started, last, met, next_seq, turns, requests, input, \
+                   output, cache_read, cache_write, unpriced) VALUES ('old', 1, 2, 1, 2, 1, 0, 0, \
+                   0, 0, 0, 0); \
+                   INSERT INTO events VALUES (1, 0, 1, 0, 'run_start', '{}'), \
+                   (1, 1, 2, 1, 'turn_start', '{}')";
+        db.execute_batch(sql).unwrap();
+        drop(db);
+        let old = |what: &str| {
+            let Found::One(old) = place.reader().find("old").unwrap() else { panic!("no run") };
+            assert_eq!((old.name, old.observed, old.started), (None, false, 1), "{what}");
+            place.steps("old")
+        };
+        let before = old("it can be read before");
+        assert_eq!(before.len(), 2);
+        assert!(place.reader().named("old").unwrap().is_empty());
+        let turns = (2..20).map(|turn| event("old", turn, "turn_start", "{}"));
+        place.write([start("new")].into_iter().chain(turns).collect());
+        let after = old("and when it is written");
+        assert_eq!((&after[..2], after.len()), (&before[..], 20));
+        check_lines(&after);
+        assert!(matches!(place.reader().find("new").unwrap(), Found::One(_)));
+    }
+}
+
+/// What a query by hand finds, also of lines that share a row.
+#[test]
+fn each_line_is_in_the_view_by_itself() {
+    let mut place = Place::new();
+    place.options.gather = LONG;
+    place.write((1..40).map(|turn| event("r", turn, "turn_start", "{\"a\":[1]}")).collect());
     let db = rusqlite::Connection::open(place.db()).unwrap();
-    db.execute_batch(include_str!("../../src/db/1.sql")).unwrap();
-    db.pragma_update(None, "user_version", 1).unwrap();
-    db.pragma_update(None, "application_id", 0x736f_6674).unwrap();
-    let sql = "INSERT INTO runs (run, started, last, met, next_seq, turns, requests, input, \
-               output, cache_read, cache_write, unpriced) VALUES ('old', 1, 2, 1, 1, 1, 0, 0, 0, \
-               0, 0, 0)";
-    db.execute(sql, []).unwrap();
-    drop(db);
-    let Found::One(old) = place.reader().find("old").unwrap() else { panic!("no run") };
-    assert_eq!((old.name, old.observed, old.started), (None, false, 1), "it can be read before");
-    assert!(place.reader().named("old").unwrap().is_empty());
-    place.write(vec![start("new")]);
-    let Found::One(old) = place.reader().find("old").unwrap() else { panic!("no run") };
-    assert_eq!((old.name, old.observed, old.started), (None, false, 1));
-    assert!(matches!(place.reader().find("new").unwrap(), Found::One(_)));
+    let one = |sql: &str| db.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+    assert!(one("SELECT count(*) FROM events") < 10);
+    assert_eq!(one("SELECT count(DISTINCT seq) FROM lines WHERE event = 'turn_start'"), 39);
+    assert_eq!(one("SELECT sum(turn) FROM lines WHERE fields = '{\"a\":[1]}'"), 780);
 }
 
 #[test]

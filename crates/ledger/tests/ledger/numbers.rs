@@ -17,7 +17,8 @@ enum Act {
 enum Kind {
     Start,
     Request,
-    Event,
+    Signal,
+    Turn,
     End,
     Fail,
 }
@@ -27,7 +28,8 @@ fn record(run: u8, kind: Kind) -> Record {
     match kind {
         Kind::Start => start(&run),
         Kind::Request => request(Some(&run), 1),
-        Kind::Event => event(&run, 1, "signal", r#"{"signal":"empty"}"#),
+        Kind::Signal => event(&run, 1, "signal", r#"{"signal":"empty"}"#),
+        Kind::Turn => event(&run, 1, "turn_start", "{}"),
         Kind::End => end(&run),
         Kind::Fail => failed(&run),
     }
@@ -37,7 +39,8 @@ fn act() -> impl Strategy<Value = Act> {
     let kind = prop_oneof![
         2 => Just(Kind::Start),
         4 => Just(Kind::Request),
-        4 => Just(Kind::Event),
+        2 => Just(Kind::Signal),
+        4 => Just(Kind::Turn),
         1 => Just(Kind::End),
         1 => Just(Kind::Fail),
     ];

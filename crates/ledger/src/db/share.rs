@@ -1,0 +1,112 @@
+//! Lines of a run that are written together share rows: to put a row where it belongs takes more
+//! than what stands in it. The view `lines` (`3.sql`) has each of them by itself again.
+
+use std::borrow::Cow;
+
+use crate::book::Line;
+
+/// What a row that several lines share has in the place of an event's name.
+const LINES: &str = "lines";
+/// Looked for by this name in its column: they have rows of their own.
+const SIGNAL: &str = "signal";
+/// The most bytes of fields that lines share. Of a row of more than 1,002 bytes SQLite puts the rest
+/// onto pages of its own.
+const MOST: usize = 900;
+/// A line's bytes beside its fields, at most, with the names that events have.
+const FRAME: usize = 90;
+
+/// The rows for lines that are in order.
+pub(super) fn rows<'b>(lines: Vec<Line<'b>>) -> Vec<Line<'b>> {
+    let mut rows: Vec<Line<'b>> = Vec::with_capacity(lines.len());
+    for line in lines {
+        match rows.last_mut() {
+            Some(row) if has_room(row, &line) => join(row, &line),
+            _ => rows.push(line),
+        }
+    }
+    rows
+}
+
+fn has_room(row: &Line<'_>, line: &Line<'_>) -> bool {
+    let bytes = row.fields.len() + line.fields.len() + 2 * FRAME;
+    row.id == line.id && row.event != SIGNAL && line.event != SIGNAL && bytes <= MOST
+}
+
+fn join(row: &mut Line<'_>, line: &Line<'_>) {
+    let mut fields = String::new();
+    if row.event == LINES {
+        fields = std::mem::take(&mut row.fields).into_owned();
+        fields.pop();
+    } else {
+        fields.reserve(MOST);
+        fields.push('[');
+        put(&mut fields, row);
+        row.event = LINES;
+    }
+    fields.push(',');
+    put(&mut fields, line);
+    fields.push(']');
+    row.fields = Cow::Owned(fields);
+}
+
+fn put(to: &mut String, line: &Line<'_>) {
+    to.push('[');
+    for number in [line.seq, line.at, line.turn] {
+        to.push_str(itoa::Buffer::new().format(number));
+        to.push(',');
+    }
+    // Names of events have nothing to be escaped.
+    to.extend(["\"", line.event, "\",", &line.fields, "]"]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(id: i64, seq: u64, event: &'static str, fields: &str) -> Line<'static> {
+        Line { id, seq, at: 100 + seq, turn: 2, event, fields: Cow::Owned(fields.to_owned()) }
+    }
+
+    fn texts(lines: Vec<Line<'static>>) -> Vec<(i64, u64, &'static str, String)> {
+        let text = |row: Line<'static>| (row.id, row.seq, row.event, row.fields.into_owned());
+        rows(lines).into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn lines_of_one_run_share_a_row() {
+        let shared = texts(vec![
+            line(1, 0, "run_start", "{\"a\":1}"),
+            line(1, 2, "turn_start", "{}"),
+            line(1, 3, "intervention", "{\"b\":\"]\"}"),
+            line(2, 3, "turn_start", "{}"),
+        ]);
+        let first = "[[0,100,2,\"run_start\",{\"a\":1}],[2,102,2,\"turn_start\",{}],\
+                     [3,103,2,\"intervention\",{\"b\":\"]\"}]]";
+        assert_eq!(
+            shared,
+            [(1, 0, LINES, first.to_owned()), (2, 3, "turn_start", "{}".to_owned())]
+        );
+    }
+
+    #[test]
+    fn a_signal_and_what_is_long_have_rows_of_their_own() {
+        let long = format!("{{\"a\":\"{}\"}}", "x".repeat(MOST));
+        let alone = [(0, "signal", "{}"), (1, "turn_start", &long), (2, "signal", "{}")];
+        let lines = alone.map(|(seq, event, fields)| line(1, seq, event, fields));
+        let rows = texts(lines.to_vec());
+        assert_eq!(rows.len(), 3);
+        assert!(rows.iter().all(|row| row.2 != LINES));
+    }
+
+    #[test]
+    fn no_row_that_lines_share_is_too_long_for_its_page() {
+        for bytes in [2, 40, 100, 300, 700] {
+            let fields = format!("{{\"a\":\"{}\"}}", "x".repeat(bytes));
+            let lines = (0..50).map(|seq| line(i64::MAX, (1 << 63) + seq, "turn_start", &fields));
+            let rows = rows(lines.collect());
+            let shared = rows.iter().filter(|row| row.event == LINES);
+            assert!(shared.clone().all(|row| row.fields.len() <= MOST));
+            assert!(shared.count() > 0 || bytes > 300);
+        }
+    }
+}
