@@ -17,6 +17,8 @@ import sys
 
 # The symbol behind the last of them.
 END = "softland_serving_end"
+# Before the name of a function that the compiler takes for rarely called.
+RARE = "unlikely."
 # A prefix stands for all below it where at least this much of their bytes was executed: fewer
 # patterns, which go on matching when code moves, for a somewhat larger section.
 SHARE = 0.4
@@ -98,7 +100,7 @@ def write(binary, addresses, script):
             ran[start] += 1
     root, rare = Node(), rarely(binary + ".map")
     for start, size, name in functions:
-        where = "unlikely." if name in rare else ""
+        where = RARE if name in rare else ""
         root.add([where, *tokens(name)], size, name if start in ran else None)
     own, most, some = set(), set(), set()
     for pattern, node in root.patterns():
@@ -109,6 +111,8 @@ def write(binary, addresses, script):
     with open(script, "w", encoding="utf-8") as file:
         file.write(HEAD + "SECTIONS { .text : {\n" + HOT)
         for why, patterns in zip(WHY, [own, most, some]):
+            # By a profile, what runs only once has such a name, too.
+            patterns |= {pattern if pattern.startswith(RARE) else RARE + pattern for pattern in patterns}
             lines = "".join(f".text.{pattern}\n" for pattern in sorted(patterns))
             file.write(f"/* {why} */\n*(\n{lines})\n")
         file.write(f"{END} = .; }} }} INSERT BEFORE .fini;\n")
