@@ -112,8 +112,8 @@ def write(binary, addresses, script):
         file.write(HEAD + "SECTIONS { .text : {\n" + HOT)
         for why, patterns in zip(WHY, [own, most, some]):
             # By a profile, what runs only once has such a name, too.
-            patterns |= {pattern if pattern.startswith(RARE) else RARE + pattern for pattern in patterns}
-            lines = "".join(f".text.{pattern}\n" for pattern in sorted(patterns))
+            names = patterns | {RARE + pattern.removeprefix(RARE) for pattern in patterns}
+            lines = "".join(f".text.{name}\n" for name in sorted(names))
             file.write(f"/* {why} */\n*(\n{lines})\n")
         file.write(f"{END} = .; }} }} INSERT BEFORE .fini;\n")
     print(f"patterns: {len(own)} with a hash, {len(most)}, {len(some)}")

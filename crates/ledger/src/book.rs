@@ -19,8 +19,11 @@ use crate::record::{Event, Request, RunEnd, RunStart};
 /// Runs that are remembered between batches.
 const REMEMBERED: usize = 4096;
 
-/// Events that have a record of their own.
-const RESERVED: [&str; 3] = ["run_start", "done", "error"];
+/// The name of rows that several lines share.
+pub(crate) const LINES: &str = "lines";
+
+/// Names that no event may have: those of records of their own, and [`LINES`].
+const RESERVED: [&str; 4] = ["run_start", "done", "error", LINES];
 
 /// Where numbered records go, which are borrowed for `'b`.
 pub(crate) trait Sink<'b> {
@@ -39,7 +42,7 @@ pub(crate) trait Sink<'b> {
 }
 
 /// A numbered line that is no request, of the run with this id.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Line<'b> {
     pub(crate) id: i64,
     pub(crate) seq: u64,

@@ -3,10 +3,8 @@
 
 use std::borrow::Cow;
 
-use crate::book::Line;
+use crate::book::{LINES, Line};
 
-/// What a row that several lines share has in the place of an event's name.
-const LINES: &str = "lines";
 /// Looked for by this name in its column: they have rows of their own.
 const SIGNAL: &str = "signal";
 /// The most bytes of fields that lines share. Of a row of more than 1,002 bytes SQLite puts the rest
@@ -93,7 +91,7 @@ mod tests {
         let long = format!("{{\"a\":\"{}\"}}", "x".repeat(MOST));
         let alone = [(0, "signal", "{}"), (1, "turn_start", &long), (2, "signal", "{}")];
         let lines = alone.map(|(seq, event, fields)| line(1, seq, event, fields));
-        let rows = texts(lines.to_vec());
+        let rows = texts(lines.into());
         assert_eq!(rows.len(), 3);
         assert!(rows.iter().all(|row| row.2 != LINES));
     }
