@@ -89,7 +89,7 @@ impl Gate {
         let upstreams = Upstreams::new(&settings.limits);
         let bodies = Budget::of(settings.limits.bodies);
         let ledger = open_ledger(&settings, &clock).map_err(StartError::Ledger)?;
-        let live = Live::new(settings).map_err(StartError::Upstream)?;
+        let live = Live::new(settings, &upstreams).map_err(StartError::Upstream)?;
         let (pages_token, stamp) = names::secrets();
         Ok(Self {
             live: ArcSwap::from_pointee(live),
@@ -209,7 +209,7 @@ impl Gate {
         if kept(&old.settings) != kept(&settings) {
             return Err(ReloadProblem::Ledger);
         }
-        let live = Live::new(settings).map_err(ReloadProblem::Upstream)?;
+        let live = Live::new(settings, &self.upstreams).map_err(ReloadProblem::Upstream)?;
         self.upstreams.adjust(&live.settings.limits);
         self.live.store(Arc::new(live));
         Ok(())
@@ -247,10 +247,11 @@ pub(crate) fn system_clock() -> u64 {
 }
 
 impl Live {
-    fn new(settings: Settings) -> Result<Self, UpstreamProblem> {
+    fn new(settings: Settings, upstreams: &Upstreams) -> Result<Self, UpstreamProblem> {
         let mut origins = BTreeMap::new();
         for (name, upstream) in &settings.upstreams {
-            origins.insert(name.clone(), Arc::new(Origin::new(name, upstream.clone())?));
+            let origin = Origin::new(name, upstream.clone(), upstreams)?;
+            origins.insert(name.clone(), Arc::new(origin));
         }
         let guard = Guard::new(&settings);
         Ok(Self { settings, origins, guard })

@@ -48,9 +48,6 @@ pub(crate) fn to_upstream(client: &HeaderMap, target: &Target, governed: bool) -
     if let Some((name, value)) = own {
         headers.insert(name, value.clone());
     }
-    if let Some(host) = target.origin.host() {
-        headers.insert(HOST, host.clone());
-    }
     headers
 }
 

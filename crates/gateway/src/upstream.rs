@@ -1,21 +1,19 @@
-//! The way to the providers: one pooled HTTP client, which sends a request to a configured origin
-//! and hands back the head and the pieces of the response.
+//! The way to the providers: an HTTP client, which sends a request to a configured origin and hands
+//! back the head and the pieces of the response.
 //!
 //! It follows no redirect, unpacks nothing, retries only what never left, and knows no protocol
 //! but HTTP. Dropping a [`Response`], or the future that waits for one, cancels the request.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::future::poll_fn;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{HeaderValue, PROXY_AUTHORIZATION};
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, Method, Request, StatusCode, Uri};
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::timeout;
 
 use crate::body::{Outgoing, Progress, Relay};
@@ -25,31 +23,32 @@ use crate::settings::{Limits, Upstream};
 
 mod connect;
 mod error;
+mod pool;
 
 use connect::Connector;
 pub(crate) use error::{Phase, UpstreamError, causes};
-
-/// How long an unused connection is kept. Vendors' load balancers close after a minute or more.
-const POOL_IDLE: Duration = Duration::from_secs(50);
-/// Unused connections kept to one origin.
-const POOL_SIZE: usize = 1024;
+pub(crate) use pool::Lease;
+use pool::Pool;
 
 /// A configured provider, prepared for use.
 #[derive(Debug)]
 pub(crate) struct Origin {
     name: Arc<str>,
     upstream: Upstream,
-    scheme: Scheme,
-    authority: Authority,
+    /// Has TLS.
+    secure: bool,
+    pool: Arc<Pool>,
     /// What goes before `/v1/…`; mostly nothing.
     base_path: String,
-    /// `Host`, where HTTP/1.1 is certain. Elsewhere the client sets it.
-    host: Option<HeaderValue>,
     key: Option<Credential>,
 }
 
 impl Origin {
-    pub(crate) fn new(name: &str, upstream: Upstream) -> Result<Self, UpstreamProblem> {
+    pub(crate) fn new(
+        name: &str,
+        upstream: Upstream,
+        upstreams: &Upstreams,
+    ) -> Result<Self, UpstreamProblem> {
         let problem = |what| UpstreamProblem { name: name.to_owned(), what };
         let base: Uri = upstream
             .base_url
@@ -61,11 +60,6 @@ impl Origin {
             return Err(problem("base_url needs a scheme and a host"));
         };
         let path = parts.path_and_query.as_ref().map_or("", PathAndQuery::path);
-        let host = if scheme == Scheme::HTTP {
-            HeaderValue::from_str(authority.as_str()).ok()
-        } else {
-            None
-        };
         let key = match &upstream.key {
             None => None,
             Some(key) => Some(
@@ -74,7 +68,11 @@ impl Origin {
             ),
         };
         let base_path = path.trim_end_matches('/').to_owned();
-        Ok(Self { name: Arc::from(name), upstream, scheme, authority, base_path, host, key })
+        let secure = scheme == Scheme::HTTPS;
+        let pool = upstreams
+            .pool(scheme, authority)
+            .ok_or_else(|| problem("base_url has a host that no header may have"))?;
+        Ok(Self { name: Arc::from(name), upstream, secure, pool, base_path, key })
     }
 
     /// Its name in the configuration.
@@ -87,39 +85,26 @@ impl Origin {
         &self.name
     }
 
-    pub(crate) fn host(&self) -> Option<&HeaderValue> {
-        self.host.as_ref()
-    }
-
     pub(crate) fn key(&self) -> Option<&Credential> {
         self.key.as_ref()
     }
 
-    fn is_secure(&self) -> bool {
-        self.scheme == Scheme::HTTPS
-    }
-
     /// Only path and query come from a client.
-    fn uri(&self, path: &PathAndQuery) -> Result<Uri, UpstreamError> {
-        let path = if self.base_path.is_empty() {
-            path.clone()
-        } else {
-            let whole = [&self.base_path, path.as_str()].concat();
-            PathAndQuery::try_from(whole).map_err(|_| UpstreamError::unusable(self))?
-        };
-        let mut parts = http::uri::Parts::default();
-        parts.scheme = Some(self.scheme.clone());
-        parts.authority = Some(self.authority.clone());
-        parts.path_and_query = Some(path);
-        Uri::from_parts(parts).map_err(|_| UpstreamError::unusable(self))
+    fn path(&self, path: &PathAndQuery) -> Result<PathAndQuery, UpstreamError> {
+        if self.base_path.is_empty() {
+            return Ok(path.clone());
+        }
+        let whole = [&self.base_path, path.as_str()].concat();
+        PathAndQuery::try_from(whole).map_err(|_| UpstreamError::unusable(self))
     }
 }
 
 /// The client for all upstreams.
 #[derive(Debug)]
 pub(crate) struct Upstreams {
-    client: Client<Connector, Outgoing>,
     connector: Connector,
+    /// Those in use: new settings go on with the connections of the old ones.
+    pools: Mutex<HashMap<(Scheme, Authority), Weak<Pool>>>,
     first_byte: Millis,
     idle: Millis,
 }
@@ -146,18 +131,25 @@ impl Millis {
 
 impl Upstreams {
     pub(crate) fn new(limits: &Limits) -> Self {
-        let connector = Connector::new(limits.connect);
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(POOL_IDLE)
-            .pool_max_idle_per_host(POOL_SIZE)
-            .build(connector.clone());
         Self {
-            client,
-            connector,
+            connector: Connector::new(limits.connect),
+            pools: Mutex::default(),
             first_byte: Millis::new(limits.first_byte),
             idle: Millis::new(limits.idle),
         }
+    }
+
+    fn pool(&self, scheme: Scheme, authority: Authority) -> Option<Arc<Pool>> {
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        pools.retain(|_, pool| pool.strong_count() > 0);
+        let key = (scheme, authority);
+        if let Some(pool) = pools.get(&key).and_then(Weak::upgrade) {
+            return Some(pool);
+        }
+        let (scheme, authority) = key.clone();
+        let pool = Arc::new(Pool::new(self.connector.clone(), scheme, authority)?);
+        pools.insert(key, Arc::downgrade(&pool));
+        Some(pool)
     }
 
     /// Takes the times of new settings.
@@ -169,7 +161,7 @@ impl Upstreams {
 
     /// Reads the system's root certificates, where a first request would else wait for it.
     pub(crate) fn warm(&self, origins: impl IntoIterator<Item = Arc<Origin>>) {
-        if origins.into_iter().any(|origin| origin.is_secure()) {
+        if origins.into_iter().any(|origin| origin.secure) {
             let connector = self.connector.clone();
             tokio::task::spawn_blocking(move || connector.warm());
         }
@@ -191,27 +183,26 @@ impl Upstreams {
         let progress = body.progress();
         let mut request = Request::new(body);
         *request.method_mut() = method;
-        *request.uri_mut() = to.uri(path)?;
         *request.headers_mut() = headers;
-        if let Some(login) = self.connector.proxy_login(request.uri()) {
-            request.headers_mut().insert(PROXY_AUTHORIZATION, login);
-        }
-        let mut sent = self.client.request(request);
+        let path = to.path(path)?;
+        let sent = to.pool.send(request, &path);
+        let mut sent = std::pin::pin!(sent);
         let limit = self.first_byte.get();
         let mut before = pieces(progress.as_ref());
         let answer = loop {
-            match timeout(limit, &mut sent).await {
+            match timeout(limit, sent.as_mut()).await {
                 Ok(answer) => break answer,
                 // A long upload is no silent upstream.
                 Err(_) if pieces(progress.as_ref()) != before => before = pieces(progress.as_ref()),
                 Err(_) => return Err(UpstreamError::timeout(to, Phase::FirstByte, limit)),
             }
         };
-        let (head, incoming) = answer.map_err(|error| UpstreamError::of(to, &error))?.into_parts();
+        let (answer, lease) = answer.map_err(|error| UpstreamError::of(to, &error))?;
+        let (head, incoming) = answer.into_parts();
         Ok(Response {
             status: head.status,
             headers: head.headers,
-            relay: Relay::new(incoming, self.idle.get()),
+            relay: Relay::new(incoming, lease, self.idle.get()),
             received: 0,
             name: Arc::clone(&to.name),
         })

@@ -13,6 +13,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -28,6 +29,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, Command};
+use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
 
 mod support;
@@ -113,6 +115,7 @@ struct Asked {
 struct Secure {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<Asked>>>,
+    connections: Arc<Mutex<Vec<AbortHandle>>>,
     /// The certificate of whoever signed its own, in a file.
     ca: PathBuf,
     _folder: TempDir,
@@ -128,12 +131,15 @@ impl Secure {
         let address = listener.local_addr().expect("an address");
         let asked = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&asked);
+        let connections = Arc::new(Mutex::new(Vec::new()));
+        let taken = Arc::clone(&connections);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(acceptor.clone(), stream, Arc::clone(&kept)));
+                let served = tokio::spawn(serve(acceptor.clone(), stream, Arc::clone(&kept)));
+                taken.lock().expect("no panic").push(served.abort_handle());
             }
         });
-        Self { address, asked, ca: file, _folder: folder }
+        Self { address, asked, connections, ca: file, _folder: folder }
     }
 
     fn url(&self) -> String {
@@ -147,6 +153,16 @@ impl Secure {
 
     fn asked(&self) -> Vec<Asked> {
         self.asked.lock().expect("no panic").clone()
+    }
+
+    /// How many connections there were.
+    fn connections(&self) -> usize {
+        self.connections.lock().expect("no panic").len()
+    }
+
+    /// Breaks all connections.
+    fn breaks(&self) {
+        self.connections.lock().expect("no panic").iter().for_each(AbortHandle::abort);
     }
 }
 
@@ -249,6 +265,35 @@ async fn an_upstream_that_speaks_http_2_is_spoken_to_so() {
         assert_eq!(one.host, format!("localhost:{}", upstream.address.port()));
         assert_eq!((one.path.as_str(), one.key.as_str()), ("/v1/messages?beta=true", "any"));
     }
+}
+
+#[tokio::test]
+async fn one_connection_of_http_2_serves_all_and_a_broken_one_is_replaced() {
+    let upstream = Secure::named(&["localhost"], &[H2, HTTP1]).await;
+    let gateway = Alone::before(&upstream.url(), &[upstream.trust()]).await;
+    let clients: Vec<_> = (0..8).map(|n| Client::new(n % 2 == 0)).collect();
+    // Those that are made at the same time, before one is known to serve all, are given up.
+    for answered in join_all(clients.iter().map(|client| gateway.ask(client))).await {
+        assert_answered(&answered);
+    }
+    let had = upstream.connections();
+    for answered in join_all(clients.iter().map(|client| gateway.ask(client))).await {
+        assert_answered(&answered);
+    }
+    assert_eq!(upstream.connections(), had, "none is made where one serves");
+    upstream.breaks();
+    // The break may meet a request on its way: then nobody knows what became of it.
+    let answered = async {
+        loop {
+            let answered = gateway.ask(&Client::new(false)).await;
+            if answered.status() == 200 {
+                return answered;
+            }
+            assert_eq!(answered.status(), 502, "{}", answered.text());
+        }
+    };
+    assert_answered(&tokio::time::timeout(LONG, answered).await.expect("a new connection"));
+    assert_eq!(upstream.connections(), had + 1);
 }
 
 #[tokio::test]

@@ -70,7 +70,7 @@ pub(crate) struct Flow {
 /// What became of an upstream request.
 enum Sent {
     /// Its response streams.
-    Streams(Response),
+    Streams(Box<Response>),
     /// Its response was taken, or it failed and the session knows.
     Taken,
     /// Its response is the client's as it is.
@@ -128,7 +128,7 @@ impl Flow {
             match self.exchange.step() {
                 Step::Done(done) => return self.answer(done).await,
                 Step::Send(body) => match self.send(body).await {
-                    Sent::Streams(response) => return self.stream(response),
+                    Sent::Streams(response) => return self.stream(*response),
                     Sent::Passes(response) => {
                         self.close(None).await;
                         return *response;
@@ -220,7 +220,7 @@ impl Flow {
                     }
                     Step::Send(body) => match self.send_alive(body, &client).await {
                         None => return Box::pin(self.gone()).await,
-                        Some(Sent::Streams(next)) => break next,
+                        Some(Sent::Streams(next)) => break *next,
                         Some(Sent::Taken | Sent::Passes(_)) => {}
                     },
                 }

@@ -2,7 +2,6 @@
 //! through the proxy that the environment names. Loopback addresses never go through one.
 
 use std::fmt;
-use std::future::Future;
 use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -11,12 +10,11 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use http::Uri;
-use http::header::HeaderValue;
 use hyper_rustls::{
     ConfigBuilderExt as _, DefaultServerNameResolver, HttpsConnector, MaybeHttpsStream,
 };
 use hyper_util::client::legacy::connect::proxy::Tunnel;
-use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::client::legacy::connect::{Connection as _, HttpConnector};
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
@@ -32,7 +30,6 @@ const KEEPALIVE: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
-type Connecting = Pin<Box<dyn Future<Output = Result<Link, ConnectError>> + Send>>;
 
 /// Makes connections.
 #[derive(Clone, Debug)]
@@ -76,13 +73,21 @@ impl Connector {
         self.0.connect.set(connect);
     }
 
-    /// What a proxy wants to see with each request that it reads, which it does where there is no
-    /// TLS: through a tunnel it sees only the way in.
-    pub(super) fn proxy_login(&self, to: &Uri) -> Option<HeaderValue> {
-        if to.scheme_str() != Some("http") || is_loopback(to) {
-            return None;
-        }
-        self.0.proxies.intercept(to)?.basic_auth().cloned()
+    /// Connects.
+    ///
+    /// # Errors
+    /// Where there is no connection within the limit.
+    pub(super) async fn connect(&self, to: Uri) -> Result<Link, ConnectError> {
+        let limit = self.0.connect.get();
+        let connected = tokio::time::timeout(limit, self.0.connect(to)).await;
+        connected.unwrap_or(Err(ConnectError::Timeout(limit)))
+    }
+
+    /// The proxy that reads each request, which it does where there is no TLS: through a tunnel it
+    /// sees only the way in.
+    pub(super) fn reader(&self, to: &Uri) -> Option<Intercept> {
+        let secure = to.scheme_str() == Some("https");
+        if secure { None } else { self.0.proxy(to) }
     }
 
     /// Reads the root certificates now. Blocks.
@@ -97,17 +102,21 @@ impl Shared {
         self.tls.get_or_init(tls).clone().map_err(ConnectError::Roots)
     }
 
+    fn proxy(&self, to: &Uri) -> Option<Intercept> {
+        if is_loopback(to) { None } else { self.proxies.intercept(to) }
+    }
+
     async fn connect(&self, to: Uri) -> Result<Link, ConnectError> {
         let mut http = self.http.clone();
-        let proxy = if is_loopback(&to) { None } else { self.proxies.intercept(&to) };
+        let proxy = self.proxy(&to);
         let secure = to.scheme_str() == Some("https");
         match (proxy, secure) {
-            (None, false) => plain(&mut http, to, None).await,
+            (None, false) => plain(&mut http, to).await,
             (None, true) => encrypted(http, self.tls()?, to).await,
             (Some(proxy), _) if proxy.uri().scheme_str() != Some("http") => {
                 Err(ConnectError::Proxy)
             }
-            (Some(proxy), false) => plain(&mut http, proxy.uri().clone(), Some(proxy)).await,
+            (Some(proxy), false) => plain(&mut http, proxy.uri().clone()).await,
             (Some(proxy), true) => {
                 let mut tunnel = Tunnel::new(proxy.uri().clone(), http);
                 if let Some(auth) = proxy.basic_auth() {
@@ -119,13 +128,9 @@ impl Shared {
     }
 }
 
-async fn plain(
-    http: &mut HttpConnector,
-    to: Uri,
-    proxy: Option<Intercept>,
-) -> Result<Link, ConnectError> {
+async fn plain(http: &mut HttpConnector, to: Uri) -> Result<Link, ConnectError> {
     let stream = http.call(to).await.map_err(ConnectError::other)?;
-    Ok(Link::new(MaybeHttpsStream::Http(stream), proxy.is_some()))
+    Ok(Link::new(MaybeHttpsStream::Http(stream)))
 }
 
 async fn encrypted<C>(inner: C, tls: Arc<ClientConfig>, to: Uri) -> Result<Link, ConnectError>
@@ -137,7 +142,7 @@ where
     let names = Arc::new(DefaultServerNameResolver::default());
     let mut https = HttpsConnector::new(inner, tls, true, names);
     let stream = https.call(to).await.map_err(ConnectError::Other)?;
-    Ok(Link::new(stream, false))
+    Ok(Link::new(stream))
 }
 
 fn tls() -> Result<Arc<ClientConfig>, String> {
@@ -160,44 +165,22 @@ fn is_loopback(to: &Uri) -> bool {
     host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-impl Service<Uri> for Connector {
-    type Response = Link;
-    type Error = ConnectError;
-    type Future = Connecting;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, to: Uri) -> Connecting {
-        let shared = Arc::clone(&self.0);
-        Box::pin(async move {
-            let limit = shared.connect.get();
-            let connected = tokio::time::timeout(limit, shared.connect(to)).await;
-            connected.unwrap_or(Err(ConnectError::Timeout(limit)))
-        })
-    }
-}
-
-/// A connection, and whether a proxy reads what goes over it.
+/// A connection.
 #[derive(Debug)]
 pub(super) struct Link {
     stream: Stream,
     /// To write.
     turn: Turn,
-    proxied: bool,
 }
 
 impl Link {
-    fn new(stream: Stream, proxied: bool) -> Self {
-        Self { stream, turn: Turn::default(), proxied }
+    fn new(stream: Stream) -> Self {
+        Self { stream, turn: Turn::default() }
     }
-}
 
-impl Connection for Link {
-    fn connected(&self) -> Connected {
-        let connected = self.stream.connected();
-        if self.proxied { connected.proxy(true) } else { connected }
+    /// As the other side has chosen; without TLS nobody is asked.
+    pub(super) fn speaks_http_2(&self) -> bool {
+        self.stream.connected().is_negotiated_h2()
     }
 }
 

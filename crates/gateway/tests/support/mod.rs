@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -182,6 +183,7 @@ type Serve = dyn Fn(Message, Arc<tokio::sync::Mutex<Wire>>) -> Served + Send + S
 pub(crate) struct Provider {
     pub(crate) address: SocketAddr,
     pub(crate) asked: Arc<Mutex<Vec<Message>>>,
+    connections: Arc<AtomicUsize>,
     task: JoinHandle<()>,
 }
 
@@ -211,13 +213,16 @@ impl Provider {
         let address = listener.local_addr().expect("an address");
         let asked = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&asked);
+        let connections = Arc::new(AtomicUsize::new(0));
+        let taken = Arc::clone(&connections);
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
+                taken.fetch_add(1, Ordering::SeqCst);
                 let wire = Wire { stream, read: Vec::new() };
                 tokio::spawn(converse(wire, Arc::clone(&kept), Arc::clone(&serve)));
             }
         });
-        Self { address, asked, task }
+        Self { address, asked, connections, task }
     }
 
     /// The only request so far.
@@ -230,6 +235,11 @@ impl Provider {
     /// How many requests there were.
     pub(crate) fn count(&self) -> usize {
         self.asked.lock().expect("no panic").len()
+    }
+
+    /// How many connections it was asked over.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
     }
 
     pub(crate) fn url(&self) -> String {

@@ -82,7 +82,7 @@ impl Flow {
             return self.unread(response);
         }
         if streams {
-            return Sent::Streams(response);
+            return Sent::Streams(Box::new(response));
         }
         let status = response.status;
         // Before it is read: what it says that it costs is never read and lost.
