@@ -15,6 +15,7 @@ mod policy;
 mod scope;
 #[cfg(test)]
 mod tests;
+mod told;
 
 use std::sync::Arc;
 
@@ -23,7 +24,6 @@ use http::Response;
 use http::request::Parts;
 use softland_session::wire::Api;
 use softland_session::wire::request::{Request, RequestError};
-use tokio::sync::Notify;
 
 use crate::body::{Body, Share};
 use crate::errors::Refusal;
@@ -34,6 +34,7 @@ use crate::turns;
 
 pub(crate) use end::ends;
 use open::Opening;
+pub(crate) use told::{Told, Word};
 
 /// A client's request, read whole.
 pub(crate) struct Asked {
@@ -46,10 +47,7 @@ pub(crate) struct Asked {
     /// The memory that it takes, until nobody needs it any more.
     #[expect(dead_code, reason = "it is held, and given back when it is dropped")]
     pub(crate) share: Share,
-    /// Told when a stream has been silent for long enough.
-    pub(crate) loud: Notify,
-    /// Told when somebody cancels its run.
-    pub(crate) stop: Notify,
+    pub(crate) told: Told,
 }
 
 /// A turn. What is no request of the API's passes as it is: the upstream says what is wrong with
@@ -62,8 +60,10 @@ pub(crate) async fn turn(asked: Asked) -> Response<Body> {
     tokio::select! {
         biased;
         response = &mut making => response,
-        () = asked.stop.notified() => open::cancelled(&asked.target),
-        () = asked.loud.notified() => alive::keep(&asked, making),
+        word = asked.told.any() => match word {
+            Word::Stop => open::cancelled(&asked.target),
+            Word::Loud => alive::keep(&asked, making),
+        },
     }
 }
 

@@ -1,10 +1,11 @@
 //! Whose a request is: by the names that its client gives it (`governing.md` §6). Histories
 //! without any name are found by their content, in the [store](crate::store).
 
-use std::fmt::Write as _;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+use serde::Deserialize;
 
 #[cfg(test)]
 mod tests;
@@ -130,8 +131,9 @@ impl Identity {
         );
         scope.push_str(kind);
         for part in [session, agent, policy] {
-            // Into a text: it cannot fail.
-            let _ = write!(scope, ":{}:", part.len());
+            scope.push(':');
+            scope.push_str(itoa::Buffer::new().format(part.len()));
+            scope.push(':');
             scope.push_str(part);
         }
         scope.push(':');
@@ -140,11 +142,18 @@ impl Identity {
     }
 }
 
+/// A `metadata.user_id` that is JSON.
+#[derive(Deserialize)]
+struct UserId<'a> {
+    #[serde(borrow)]
+    session_id: Option<Cow<'a, str>>,
+}
+
 /// The session in a `metadata.user_id`: JSON in text, or `…_session_ID` in older versions.
 fn session_of(user_id: &str) -> Option<Arc<str>> {
-    let found: Arc<str> = match serde_json::from_str::<serde_json::Value>(user_id) {
-        Ok(value) => Arc::from(value.get("session_id")?.as_str()?),
-        Err(_) => Arc::from(user_id.rsplit_once("_session_")?.1),
+    let found = match serde_json::from_str::<UserId<'_>>(user_id) {
+        Ok(json) => json.session_id?,
+        Err(_) => Cow::Borrowed(user_id.rsplit_once("_session_")?.1),
     };
-    (!found.is_empty() && found.len() <= LONGEST).then_some(found)
+    (!found.is_empty() && found.len() <= LONGEST).then(|| Arc::from(found))
 }

@@ -9,8 +9,8 @@ use softland_session::core::policy::Policy;
 use softland_session::core::{Above, Facts, Limit, Millis, NanoUsd};
 use softland_session::wire::Tokens;
 use softland_session::wire::request::Request;
-use tokio::sync::Notify;
 
+use super::{Told, Word};
 use crate::accounts::{Claim, Lease, Short};
 use crate::gate::Gate;
 use crate::money::{self, Bound, Known, Reserved, Size, Want};
@@ -221,7 +221,7 @@ impl Account {
         request: &Request<'_>,
         policy: &Policy,
         exploring: bool,
-        waits: Option<&Notify>,
+        waits: Option<&Told>,
     ) -> Leased {
         self.settle();
         let size = Size::of(request).behind(self.kept_bytes);
@@ -247,7 +247,9 @@ impl Account {
             stream: request.stream && waits.is_some(),
         };
         let reserved = match waits {
-            Some(loud) => money::reserve(&*gate.accounts, claims, want, || loud.notify_one()).await,
+            Some(told) => {
+                money::reserve(&*gate.accounts, claims, want, || told.say(Word::Loud)).await
+            }
             None => money::reserve_now(&*gate.accounts, claims, want).await,
         };
         match reserved {

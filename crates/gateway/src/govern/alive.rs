@@ -46,7 +46,7 @@ async fn wait(asked: Arc<Asked>, mut making: Making, client: Sender) {
             biased;
             () = client.closed() => return,
             // Somebody has cancelled its run.
-            () = asked.stop.notified() => return,
+            () = asked.told.stop() => return,
             response = &mut making => break response,
             () = tokio::time::sleep(EVERY) => {}
         }

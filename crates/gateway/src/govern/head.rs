@@ -62,15 +62,18 @@ pub(super) fn add(flow: &Flow, headers: &mut HeaderMap) {
     headers.insert(PHASE, HeaderValue::from_static(phase));
     flow.opening.asked.gate.metrics.phase(phase);
     if let Some(limit) = run.policy().tool_calls_limit {
-        let calls = format!("{}/{limit}", run.used().calls);
-        if let Ok(calls) = HeaderValue::from_str(&calls) {
+        let mut calls = String::with_capacity(2 * 20 + 1);
+        calls.push_str(itoa::Buffer::new().format(run.used().calls));
+        calls.push('/');
+        calls.push_str(itoa::Buffer::new().format(limit));
+        if let Ok(calls) = HeaderValue::try_from(calls) {
             headers.insert(CALLS, calls);
         }
     }
     if done.is_empty() || run.policy().observes() {
         return;
     }
-    if let Ok(done) = HeaderValue::from_str(&done.join(", ")) {
+    if let Ok(done) = HeaderValue::try_from(done.join(", ")) {
         headers.insert(INTERVENTIONS, done);
     }
 }

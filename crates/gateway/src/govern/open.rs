@@ -169,9 +169,9 @@ impl Opening {
             return Err(Box::new(store_lost(&self.asked.target, why)));
         }
         // No answer follows one that is only metered: nothing is held back for it.
-        let (explores, loud) = (!self.metered, Some(&self.asked.loud));
+        let (explores, told) = (!self.metered, Some(&self.asked.told));
         let mut unheld = None;
-        let leased = account.reserve(&gate, request, &policy, explores, loud).await;
+        let leased = account.reserve(&gate, request, &policy, explores, told).await;
         // What is sent from here on shows only what is new.
         account.kept_bytes = self.kept_bytes();
         let (short, output_limit, leased) = match leased {

@@ -32,6 +32,7 @@ fn clients_name_their_sessions_and_agents() {
 fn a_user_id_may_carry_the_session() {
     let json = r#"{"device_id":"d","account_uuid":"","session_id":"abc"}"#;
     assert_eq!(of(&[], Some(json)).session, client("abc"));
+    assert_eq!(of(&[], Some(r#"{"session_id":"a\u0062\"c"}"#)).session, client("ab\"c"));
     assert_eq!(of(&[], Some("user_1_account__session_abc")).session, client("abc"));
     for none in ["", "somebody", "{}", "[]", r#"{"session_id":7}"#, r#"{"session_id":""}"#] {
         assert_eq!(of(&[], Some(none)).session, None, "{none}");

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::gate::Gate;
+use crate::govern::Word;
 
 /// Cancels an open run; `None` where there is none of that name.
 pub(super) fn run(gate: &Arc<Gate>, run: &str) -> Option<Value> {
@@ -19,7 +20,7 @@ pub(super) fn run(gate: &Arc<Gate>, run: &str) -> Option<Value> {
         for work in gate.runs.work(member).unwrap_or_default() {
             under_way = true;
             if let Some(asked) = work.asked.upgrade() {
-                asked.stop.notify_one();
+                asked.told.say(Word::Stop);
             }
             if let Some(stream) = work.stream {
                 stream.abort();

@@ -8,14 +8,13 @@ use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use softland_session::wire::Api;
-use tokio::sync::Notify;
 
 use super::Door;
 use super::connection::Pulse;
 use crate::body::{self, Body, BodyError, ReadBody};
 use crate::errors::{self, Refusal};
 use crate::gate::Gate;
-use crate::govern::{self, Asked};
+use crate::govern::{self, Asked, Told};
 use crate::guard;
 use crate::metrics::{self, Ticket};
 use crate::pages;
@@ -124,16 +123,8 @@ async fn governed(
             parts.headers.remove(CONTENT_ENCODING);
             let (gate, target) = (Arc::clone(gate), target.clone());
             let route = target.route;
-            let asked = Asked {
-                gate,
-                api,
-                target,
-                parts,
-                body: bytes,
-                share,
-                loud: Notify::new(),
-                stop: Notify::new(),
-            };
+            let asked =
+                Asked { gate, api, target, parts, body: bytes, share, told: Told::default() };
             Ok(match route {
                 Route::CountTokens => Box::pin(govern::count_tokens(asked)).await,
                 // It is large, and most of the time of a connection it is not there.

@@ -18,7 +18,6 @@ use softland_session::core::policy::{OnStoreLoss, Policy};
 use softland_session::core::{Digest, NanoUsd};
 use softland_session::wire::Api;
 use softland_session::{Answered, Link, Shown};
-use tokio::sync::Notify;
 
 use super::{Changes, Found, MemoryStore, Scope, Store, StoreError};
 use crate::accounts::{
@@ -133,9 +132,16 @@ impl Stand {
         let (id, began) = (self.gate.requests.next(), Instant::now());
         let target = Target { origin, protocol, route, path, live, id, began };
         let (gate, body) = (Arc::clone(&self.gate), Bytes::from(body.to_string()));
-        let (loud, stop) = (Notify::new(), Notify::new());
         let share = gate.bodies.share();
-        let asked = Asked { gate, api: Api::Anthropic, target, parts, body, share, loud, stop };
+        let asked = Asked {
+            gate,
+            api: Api::Anthropic,
+            target,
+            parts,
+            body,
+            share,
+            told: govern::Told::default(),
+        };
         read(govern::turn(asked).await).await
     }
 

@@ -254,7 +254,7 @@ impl Flow {
         } else {
             let policy = self.exchange.run().policy().clone();
             // What the client waits for from the beginning may wait for others.
-            let waits = (self.sent == 0).then_some(&self.opening.asked.loud);
+            let waits = (self.sent == 0).then_some(&self.opening.asked.told);
             match self.account.reserve(&gate, &request, &policy, false, waits).await {
                 Leased::Granted(limit) => limit,
                 Leased::Short(short) => {
