@@ -13,16 +13,19 @@ const MOST: usize = 900;
 /// A line's bytes beside its fields, at most, with the names that events have.
 const FRAME: usize = 90;
 
-/// The rows for lines that are in order.
-pub(super) fn rows<'b>(lines: Vec<Line<'b>>) -> Vec<Line<'b>> {
-    let mut rows: Vec<Line<'b>> = Vec::with_capacity(lines.len());
-    for line in lines {
-        match rows.last_mut() {
-            Some(row) if has_room(row, &line) => join(row, &line),
-            _ => rows.push(line),
+/// The rows for lines that are in order, each made when it is asked for: those of a whole batch
+/// take as much memory as the caches have.
+pub(super) fn rows<'b>(
+    lines: impl IntoIterator<Item = Line<'b>>,
+) -> impl Iterator<Item = Line<'b>> {
+    let mut lines = lines.into_iter().peekable();
+    std::iter::from_fn(move || {
+        let mut row = lines.next()?;
+        while let Some(line) = lines.next_if(|line| has_room(&row, line)) {
+            join(&mut row, &line);
         }
-    }
-    rows
+        Some(row)
+    })
 }
 
 fn has_room(row: &Line<'_>, line: &Line<'_>) -> bool {
@@ -67,7 +70,7 @@ mod tests {
 
     fn texts(lines: Vec<Line<'static>>) -> Vec<(i64, u64, &'static str, String)> {
         let text = |row: Line<'static>| (row.id, row.seq, row.event, row.fields.into_owned());
-        rows(lines).into_iter().map(text).collect()
+        rows(lines).map(text).collect()
     }
 
     #[test]
@@ -101,7 +104,7 @@ mod tests {
         for bytes in [2, 40, 100, 300, 700] {
             let fields = format!("{{\"a\":\"{}\"}}", "x".repeat(bytes));
             let lines = (0..50).map(|seq| line(i64::MAX, (1 << 63) + seq, "turn_start", &fields));
-            let rows = rows(lines.collect());
+            let rows: Vec<_> = rows(lines).collect();
             let shared = rows.iter().filter(|row| row.event == LINES);
             assert!(shared.clone().all(|row| row.fields.len() <= MOST));
             assert!(shared.count() > 0 || bytes > 300);

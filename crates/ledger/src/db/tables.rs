@@ -62,10 +62,9 @@ impl<'a, 'b> Tables<'a, 'b> {
         // In the order of their tables: what is beside the row before is found at once.
         self.events.sort_unstable_by_key(|line| (line.id, line.seq));
         self.requests.sort_unstable_by_key(|(id, seq, _)| (*id, *seq));
-        let events = share::rows(std::mem::take(&mut self.events));
-        EVENTS.insert(self.db, &events, bind_line)?;
+        EVENTS.insert(self.db, share::rows(self.events.drain(..)), bind_line)?;
         let texts = self.texts;
-        REQUESTS.insert(self.db, &self.requests, |to, before, row| {
+        REQUESTS.insert(self.db, self.requests.iter().copied(), |to, before, row| {
             bind_request(to, before, row, texts)
         })?;
         if self.full {
@@ -153,21 +152,26 @@ impl Table {
     fn insert<'b, T>(
         &self,
         db: &Connection,
-        rows: &'b [T],
-        bind: impl Fn(&mut Bound<'_, 'b>, usize, &'b T) -> rusqlite::Result<()>,
+        rows: impl IntoIterator<Item = T>,
+        bind: impl Fn(&mut Bound<'_, 'b>, usize, &T) -> rusqlite::Result<()>,
     ) -> rusqlite::Result<()> {
-        let chunks = rows.chunks_exact(self.many);
-        let rest = chunks.remainder();
+        let mut rows = rows.into_iter();
+        let mut chunk = Vec::with_capacity(self.many);
         let mut many = None;
-        for chunk in chunks {
+        loop {
+            chunk.extend(rows.by_ref().take(self.many));
+            if chunk.len() < self.many {
+                break;
+            }
             let many = bound(&mut many, db, &self.sql_of_many)?;
             for (place, row) in chunk.iter().enumerate() {
                 bind(many, place * self.columns, row)?;
             }
             many.execute()?;
+            chunk.clear();
         }
         let mut one = None;
-        for row in rest {
+        for row in &chunk {
             let one = bound(&mut one, db, &self.sql_of_one)?;
             bind(one, 0, row)?;
             one.execute()?;
@@ -188,11 +192,7 @@ fn bound<'s, 'a, 'b>(
     }
 }
 
-fn bind_line<'b>(
-    to: &mut Bound<'_, 'b>,
-    before: usize,
-    line: &'b Line<'_>,
-) -> rusqlite::Result<()> {
+fn bind_line<'b>(to: &mut Bound<'_, 'b>, before: usize, line: &Line<'_>) -> rusqlite::Result<()> {
     to.id(before + 1, line.id)?;
     to.int(before + 2, line.seq)?;
     to.int(before + 3, line.at)?;
@@ -204,7 +204,7 @@ fn bind_line<'b>(
 fn bind_request<'b>(
     to: &mut Bound<'_, 'b>,
     before: usize,
-    (id, seq, request): &'b (i64, u64, &Request<Span>),
+    (id, seq, request): &(i64, u64, &'b Request<Span>),
     texts: &'b str,
 ) -> rusqlite::Result<()> {
     let Texts { id: named, path, rung, remark } = request.texts(|span| span.of(texts));
