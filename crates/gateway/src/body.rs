@@ -211,8 +211,8 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    pub(crate) fn new(incoming: Incoming, lease: Option<Lease>, idle: Duration) -> Self {
-        Self { incoming, lease, idle, timer: None, waiting: false }
+    pub(crate) fn new(incoming: Incoming, lease: Lease, idle: Duration) -> Self {
+        Self { incoming, lease: Some(lease), idle, timer: None, waiting: false }
     }
 
     pub(crate) fn poll_frame(

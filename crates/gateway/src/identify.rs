@@ -151,9 +151,11 @@ struct UserId<'a> {
 
 /// The session in a `metadata.user_id`: JSON in text, or `…_session_ID` in older versions.
 fn session_of(user_id: &str) -> Option<Arc<str>> {
-    let found = match serde_json::from_str::<UserId<'_>>(user_id) {
-        Ok(json) => json.session_id?,
-        Err(_) => Cow::Borrowed(user_id.rsplit_once("_session_")?.1),
+    let found = match user_id.trim_start().as_bytes().first()? {
+        b'{' => serde_json::from_str::<UserId<'_>>(user_id).ok()?.session_id?,
+        // JSON, too, but of no client.
+        b'[' | b'"' => return None,
+        _ => Cow::Borrowed(user_id.rsplit_once("_session_")?.1),
     };
     (!found.is_empty() && found.len() <= LONGEST).then(|| Arc::from(found))
 }

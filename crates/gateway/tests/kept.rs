@@ -218,3 +218,33 @@ async fn new_settings_go_on_with_the_connections_of_the_old_ones() {
     assert_eq!(gateway.ask(other).await.text(), "ok");
     assert_eq!((provider.count(), provider.connections()), (4, 1));
 }
+
+/// A listener of this system that is asked for no backlog lets one connection in that nobody has
+/// accepted, and answers no further one.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn one_that_is_free_before_the_new_one_is_there_serves_who_waits() {
+    use tokio::net::{TcpSocket, TcpStream};
+
+    use support::Wire;
+
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
+    let listener = socket.listen(0).expect("a listener");
+    let address = listener.local_addr().expect("an address");
+    let gateway = Running::with(settings(&format!("http://{address}"))).await;
+    let (mut first, mut second) = (gateway.client().await, gateway.client().await);
+    first.send(gateway.request("POST /v1/messages?n=1", &[], "{}")).await;
+    let (stream, _) = listener.accept().await.expect("a connection");
+    let mut wire = Wire { stream, read: Vec::new() };
+    assert!(wire.message().await.expect("a request").line.contains("n=1"));
+    let _full = TcpStream::connect(address).await.expect("the one that is let in");
+    second.send(gateway.request("POST /v1/messages?n=2", &[], "{}")).await;
+    let waits = tokio::time::timeout(Duration::from_millis(50), wire.more()).await;
+    assert!(waits.is_err(), "it is not sent behind the first");
+    wire.send(response("200 OK", &[], "one")).await;
+    assert_eq!(first.message().await.expect("a response").text(), "one");
+    assert!(wire.message().await.expect("a request").line.contains("n=2"));
+    wire.send(response("200 OK", &[], "two")).await;
+    assert_eq!(second.message().await.expect("a response").text(), "two");
+}

@@ -202,7 +202,7 @@ async fn serve(acceptor: TlsAcceptor, stream: TcpStream, kept: Arc<Mutex<Vec<Ask
 async fn answer(
     request: http::Request<Incoming>,
     kept: Arc<Mutex<Vec<Asked>>>,
-) -> Result<http::Response<Full<Bytes>>, hyper::Error> {
+) -> Result<http::Response<Full<Bytes>>, Box<dyn std::error::Error + Send + Sync>> {
     let text = |name| {
         let value = request.headers().get(name).and_then(|value| value.to_str().ok());
         value.unwrap_or_default().to_owned()
@@ -215,6 +215,9 @@ async fn answer(
         key: text("x-api-key"),
         login: request.headers().contains_key("proxy-authorization"),
     });
+    if request.headers().contains_key("x-fails") {
+        return Err("as asked".into());
+    }
     let body = request.into_body().collect().await?.to_bytes();
     let streams = body.windows(13).any(|part| part == b"\"stream\":true");
     let whole = script::whole(Form::new(Api::Anthropic, streams), &said(), "end_turn");
@@ -280,6 +283,10 @@ async fn one_connection_of_http_2_serves_all_and_a_broken_one_is_replaced() {
     for answered in join_all(clients.iter().map(|client| gateway.ask(client))).await {
         assert_answered(&answered);
     }
+    // What ends one request ends no other.
+    let failed = gateway.ask(&Client::new(false).with("x-fails: 1")).await;
+    assert_eq!(failed.status(), 502, "{}", failed.text());
+    assert_answered(&gateway.ask(&Client::new(true)).await);
     assert_eq!(upstream.connections(), had, "none is made where one serves");
     upstream.breaks();
     // The break may meet a request on its way: then nobody knows what became of it.

@@ -34,7 +34,10 @@ fn a_user_id_may_carry_the_session() {
     assert_eq!(of(&[], Some(json)).session, client("abc"));
     assert_eq!(of(&[], Some(r#"{"session_id":"a\u0062\"c"}"#)).session, client("ab\"c"));
     assert_eq!(of(&[], Some("user_1_account__session_abc")).session, client("abc"));
-    for none in ["", "somebody", "{}", "[]", r#"{"session_id":7}"#, r#"{"session_id":""}"#] {
+    for none in ["", "somebody", "{}", "[]", "[null]", r#"{"session_id":""}"#] {
+        assert_eq!(of(&[], Some(none)).session, None, "{none}");
+    }
+    for none in [r#"{"session_id":7,"x":"a_session_b"}"#, "\"a_session_b\"", "[\"a_session_b\"]"] {
         assert_eq!(of(&[], Some(none)).session, None, "{none}");
     }
 }

@@ -3,9 +3,8 @@
 //!
 //! The connections are hyper's. Keeping them is done here and not by its utilities, whose pool
 //! looks for the origin by its name with each request and leaves a task behind with most, a
-//! twentieth of what a governed request costs.
+//! thirtieth of what a governed request costs.
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,15 +15,19 @@ use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1, http2};
 use hyper_util::rt::TokioExecutor;
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
 
-use super::connect::{ConnectError, Connector};
+use super::connect::{ConnectError, Connector, Link};
 use crate::body::Outgoing;
 
-/// Between two looks at the unused connections. The second that finds one unused closes it, so
-/// that it is kept for 25 to 50 s; vendors' load balancers close after a minute or more.
+mod kept;
+
+use kept::{Kept, Line, Shared, Single};
+
+/// Between two looks at the connections. The second that finds one unused closes it, so that it is
+/// kept for 25 to 50 s; vendors' load balancers close after a minute or more.
 const SWEEP: Duration = Duration::from_secs(25);
-/// Unused connections kept to one origin.
-const SIZE: usize = 1024;
 
 /// The connections to one origin.
 #[derive(Debug)]
@@ -38,25 +41,9 @@ pub(crate) struct Pool {
     /// What it wants to see besides.
     login: Option<HeaderValue>,
     kept: Mutex<Kept>,
+    /// Told when there is one more, while somebody waits for that.
+    freed: Notify,
     swept: AtomicBool,
-}
-
-#[derive(Debug, Default)]
-struct Kept {
-    /// Of HTTP/1.1, the newest last.
-    single: Vec<Unused<Single>>,
-    /// Of HTTP/2.
-    shared: Option<Unused<Shared>>,
-}
-
-type Single = http1::SendRequest<Outgoing>;
-type Shared = http2::SendRequest<Outgoing>;
-
-#[derive(Debug)]
-struct Unused<T> {
-    sender: T,
-    /// A look has found it unused already.
-    found: bool,
 }
 
 /// Why a request has no response.
@@ -68,19 +55,25 @@ pub(super) enum SendError {
     Broken(hyper::Error),
 }
 
-type Sent = (Response<Incoming>, Option<Lease>);
+type Sent = (Response<Incoming>, Lease);
 type Unsent = TrySendError<Request<Outgoing>>;
 
 impl Pool {
     /// `None` for an authority that no header may have.
     pub(super) fn new(connector: Connector, scheme: Scheme, authority: Authority) -> Option<Self> {
         let to = address(&scheme, &authority, PathAndQuery::from_static("/"));
-        let host = HeaderValue::from_str(authority.as_str()).ok()?;
         let proxy = connector.reader(&to);
-        let proxied = proxy.is_some();
-        let login = proxy.and_then(|proxy| proxy.basic_auth().cloned());
-        let (kept, swept) = Default::default();
-        Some(Self { connector, scheme, authority, host, proxied, login, kept, swept })
+        Some(Self {
+            host: host(&scheme, &authority)?,
+            connector,
+            scheme,
+            authority,
+            proxied: proxy.is_some(),
+            login: proxy.and_then(|proxy| proxy.basic_auth().cloned()),
+            kept: Mutex::default(),
+            freed: Notify::new(),
+            swept: AtomicBool::new(false),
+        })
     }
 
     /// Sends a request over a connection that is there, or over a new one. What an old connection
@@ -91,35 +84,50 @@ impl Pool {
         path: &PathAndQuery,
     ) -> Result<Sent, SendError> {
         loop {
-            let sent = if let Some(sender) = self.single() {
-                self.send_single(sender, request, path).await
-            } else if let Some(sender) = self.shared() {
-                self.send_shared(sender, request, path).await
-            } else {
-                break;
+            let taken = self.kept().take();
+            let (line, new) = match taken {
+                Some(line) => (line, false),
+                // It is much to hold, and rare.
+                None => Box::pin(self.made_or_freed()).await?,
             };
-            request = match sent {
+            let mut unsent = match self.send_over(line, request, path).await {
                 Ok(sent) => return Ok(sent),
-                Err(mut unsent) => match unsent.take_message() {
-                    Some(request) => request,
-                    None => return Err(SendError::Broken(unsent.into_error())),
-                },
+                Err(unsent) => unsent,
+            };
+            request = match unsent.take_message() {
+                Some(request) if !new => request,
+                _ => return Err(SendError::Broken(unsent.into_error())),
             };
         }
-        // Connecting is much to hold, and rare.
-        let sent = match Box::pin(self.connect()).await? {
-            Connected::Single(sender) => self.send_single(sender, request, path).await,
-            Connected::Shared(sender) => self.send_shared(sender, request, path).await,
-        };
-        sent.map_err(|unsent| SendError::Broken(unsent.into_error()))
     }
 
-    async fn send_single(
+    async fn send_over(
         self: &Arc<Self>,
-        mut sender: Single,
+        mut line: Line,
         mut request: Request<Outgoing>,
         path: &PathAndQuery,
     ) -> Result<Sent, Unsent> {
+        let response = match &mut line {
+            Line::Single(sender) => {
+                self.address_single(&mut request, path);
+                sender.try_send_request(request).await?
+            }
+            Line::Shared(shared) => {
+                *request.uri_mut() = self.address(path);
+                // Of a connection of HTTP/1.1 that did not send it.
+                request.headers_mut().remove(HOST);
+                let sent = shared.sender.try_send_request(request).await;
+                sent.inspect_err(|unsent| {
+                    if unsent.message().is_some() {
+                        self.kept().forget(shared);
+                    }
+                })?
+            }
+        };
+        Ok((response, Lease { line: Some(line), pool: Arc::clone(self) }))
+    }
+
+    fn address_single(&self, request: &mut Request<Outgoing>, path: &PathAndQuery) {
         *request.uri_mut() =
             if self.proxied { self.address(path) } else { Uri::from(path.clone()) };
         let headers = request.headers_mut();
@@ -127,31 +135,14 @@ impl Pool {
         if let Some(login) = &self.login {
             headers.insert(PROXY_AUTHORIZATION, login.clone());
         }
-        let response = sender.try_send_request(request).await?;
-        Ok((response, Some(Lease { sender: Some(sender), pool: Arc::clone(self) })))
-    }
-
-    async fn send_shared(
-        &self,
-        mut sender: Shared,
-        mut request: Request<Outgoing>,
-        path: &PathAndQuery,
-    ) -> Result<Sent, Unsent> {
-        *request.uri_mut() = self.address(path);
-        // Of a connection of HTTP/1.1 that did not send it.
-        request.headers_mut().remove(HOST);
-        match sender.try_send_request(request).await {
-            Ok(response) => Ok((response, None)),
-            Err(unsent) => {
-                // It may say for long that it is ready, and sends nothing more.
-                self.kept().shared = None;
-                Err(unsent)
-            }
-        }
     }
 
     fn address(&self, path: &PathAndQuery) -> Uri {
         address(&self.scheme, &self.authority, path.clone())
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -164,59 +155,84 @@ fn address(scheme: &Scheme, authority: &Authority, path: PathAndQuery) -> Uri {
     Uri::from_parts(parts).unwrap_or_default()
 }
 
-/// A new connection.
-enum Connected {
-    Single(Single),
-    Shared(Shared),
+/// With the port where it is not the scheme's own.
+fn host(scheme: &Scheme, authority: &Authority) -> Option<HeaderValue> {
+    let own = if *scheme == Scheme::HTTPS { 443 } else { 80 };
+    let bare = authority.port_u16() == Some(own);
+    let host = if bare { authority.host() } else { authority.as_str() };
+    HeaderValue::from_str(host).ok()
 }
 
+/// Getting connections.
 impl Pool {
-    async fn connect(self: &Arc<Self>) -> Result<Connected, SendError> {
+    /// A new connection, and `true`, or one that becomes free before it is there; then the new one
+    /// is for whoever comes next.
+    async fn made_or_freed(self: &Arc<Self>) -> Result<(Line, bool), SendError> {
+        let _waiting = Waiting::at(self);
+        let mut made = None;
+        loop {
+            // Before the look: what is told in between is heard.
+            let freed = self.freed.notified();
+            let taken = self.kept().take();
+            if let Some(line) = taken {
+                if let Some(made) = made {
+                    tokio::spawn(keep_made(made, Arc::clone(self)));
+                }
+                return Ok((line, false));
+            }
+            let made = made.get_or_insert_with(|| Box::pin(Arc::clone(self).connect()));
+            tokio::select! {
+                biased;
+                made = made => return made,
+                () = freed => {}
+            }
+        }
+    }
+
+    async fn connect(self: Arc<Self>) -> Result<(Line, bool), SendError> {
         let to = self.address(&PathAndQuery::from_static("/"));
         let link = self.connector.connect(to).await.map_err(SendError::Connect)?;
         self.sweep_from_now_on();
-        if link.speaks_http_2() {
-            let handshake = http2::handshake(TokioExecutor::new(), link).await;
-            let (mut sender, connection) = handshake.map_err(SendError::Broken)?;
-            tokio::spawn(carry(connection));
-            sender.ready().await.map_err(SendError::Broken)?;
-            return Ok(Connected::Shared(self.share(sender)));
-        }
-        let handshake = http1::handshake(link).await;
-        let (mut sender, connection) = handshake.map_err(SendError::Broken)?;
-        tokio::spawn(carry(connection));
-        sender.ready().await.map_err(SendError::Broken)?;
-        Ok(Connected::Single(sender))
+        let made =
+            if link.speaks_http_2() { self.begin_shared(link).await } else { begin(link).await };
+        made.map_err(SendError::Broken)
     }
 
     /// Of connections that are made at the same time, one serves all.
-    fn share(&self, sender: Shared) -> Shared {
-        let mut kept = self.kept();
-        match &kept.shared {
-            Some(first) if first.sender.is_ready() => first.sender.clone(),
-            _ => kept.shared.insert(Unused { sender, found: false }).sender.clone(),
+    async fn begin_shared(&self, link: Link) -> hyper::Result<(Line, bool)> {
+        let (mut sender, mut connection) = http2::handshake(TokioExecutor::new(), link).await?;
+        until(&mut connection, sender.ready()).await?;
+        tokio::spawn(carry(connection));
+        let own = Shared::new(sender);
+        let first = self.kept().share(&own);
+        self.freed.notify_waiters();
+        Ok(first.map_or((Line::Shared(own), true), |first| (Line::Shared(first), false)))
+    }
+
+    /// Takes one back: at once, or when hyper has read what is left of a response.
+    fn keep(self: &Arc<Self>, mut sender: Single) {
+        if sender.is_ready() {
+            self.put(sender);
+        } else if !sender.is_closed()
+            // At the end of the process there is none, and nothing to keep.
+            && let Ok(runtime) = Handle::try_current()
+        {
+            let pool = Arc::clone(self);
+            runtime.spawn(async move {
+                if sender.ready().await.is_ok() {
+                    pool.put(sender);
+                }
+            });
         }
     }
 
-    /// A connection of HTTP/1.1 that is free, the one that was used last.
-    fn single(&self) -> Option<Single> {
+    fn put(&self, sender: Single) {
         let mut kept = self.kept();
-        let free = kept.single.iter().rposition(|unused| unused.sender.is_ready())?;
-        Some(kept.single.remove(free).sender)
-    }
-
-    /// The connection of HTTP/2.
-    fn shared(&self) -> Option<Shared> {
-        let mut kept = self.kept();
-        let unused = kept.shared.as_mut().filter(|unused| unused.sender.is_ready())?;
-        unused.found = false;
-        Some(unused.sender.clone())
-    }
-
-    fn keep(&self, sender: Single) {
-        let mut kept = self.kept();
-        if kept.single.len() < SIZE && !sender.is_closed() {
-            kept.single.push(Unused { sender, found: false });
+        kept.put(sender);
+        let waiting = kept.waiting > 0;
+        drop(kept);
+        if waiting {
+            self.freed.notify_one();
         }
     }
 
@@ -229,27 +245,28 @@ impl Pool {
             loop {
                 tokio::time::sleep(SWEEP).await;
                 let Some(pool) = pool.upgrade() else { return };
-                pool.sweep();
+                pool.kept().sweep();
             }
         });
     }
-
-    fn sweep(&self) {
-        let mut kept = self.kept();
-        kept.single.retain_mut(|unused| !unused.sender.is_closed() && !unused.is_old());
-        if kept.shared.as_mut().is_some_and(|unused| unused.sender.is_closed() || unused.is_old()) {
-            kept.shared = None;
-        }
-    }
-
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-impl<T> Unused<T> {
-    fn is_old(&mut self) -> bool {
-        std::mem::replace(&mut self.found, true)
+async fn begin(link: Link) -> hyper::Result<(Line, bool)> {
+    let (mut sender, mut connection) = http1::handshake(link).await?;
+    until(&mut connection, sender.ready()).await?;
+    tokio::spawn(carry(connection));
+    Ok((Line::Single(sender), true))
+}
+
+/// Works for a connection until it is ready. What goes wrong meanwhile only the connection knows.
+async fn until(
+    connection: &mut (impl Future<Output = hyper::Result<()>> + Unpin),
+    ready: impl Future<Output = hyper::Result<()>>,
+) -> hyper::Result<()> {
+    tokio::select! {
+        biased;
+        ended = connection => ended,
+        ready = ready => ready,
     }
 }
 
@@ -260,24 +277,40 @@ async fn carry(connection: impl Future<Output = hyper::Result<()>>) {
     }
 }
 
-/// A connection of HTTP/1.1 while a response comes over it; behind that it is there for others.
-///
-/// Dropped early it goes back, too, but is not free until hyper has read what is left, or closed.
+/// One of HTTP/2 is kept as soon as it is made.
+async fn keep_made(made: impl Future<Output = Result<(Line, bool), SendError>>, pool: Arc<Pool>) {
+    if let Ok((Line::Single(sender), _)) = made.await {
+        pool.keep(sender);
+    }
+}
+
+/// Somebody waits for a connection.
+struct Waiting<'p>(&'p Pool);
+
+impl<'p> Waiting<'p> {
+    fn at(pool: &'p Pool) -> Self {
+        pool.kept().waiting += 1;
+        Self(pool)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.kept().waiting -= 1;
+    }
+}
+
+/// A connection while a response comes over it; behind that it is there for others.
+#[derive(Debug)]
 pub(crate) struct Lease {
-    sender: Option<Single>,
+    line: Option<Line>,
     pool: Arc<Pool>,
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if let Some(sender) = self.sender.take() {
+        if let Some(Line::Single(sender)) = self.line.take() {
             self.pool.keep(sender);
         }
-    }
-}
-
-impl fmt::Debug for Lease {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Lease")
     }
 }
