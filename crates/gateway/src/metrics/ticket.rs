@@ -41,7 +41,7 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// Its hexadecimal digits, for which the standard library's formatting takes three times as long.
+/// Its hexadecimal digits, without the standard library's formatting, which each request would pay.
 fn push_hex(text: &mut String, number: u64) {
     let digits = (u64::BITS - (number | 1).leading_zeros()).div_ceil(4);
     let digit = |at| char::from_digit((number >> (4 * at)) as u32 & 0xf, 16);

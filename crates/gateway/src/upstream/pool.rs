@@ -1,11 +1,13 @@
 //! Connections to one origin, kept for the requests to come: of HTTP/1.1 each for one request at a
-//! time, of HTTP/2 one for all of them.
+//! time, of HTTP/2 one for as many as the other side takes.
 //!
 //! The connections are hyper's. Keeping them is done here and not by its utilities, whose pool
 //! looks for the origin by its name with each request and leaves a task behind with most, a
 //! thirtieth of what a governed request costs.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -202,8 +204,14 @@ impl Pool {
     async fn begin_shared(&self, link: Link) -> hyper::Result<(Line, bool)> {
         let (mut sender, mut connection) = http2::handshake(TokioExecutor::new(), link).await?;
         until(&mut connection, sender.ready()).await?;
-        tokio::spawn(carry(connection));
-        let own = Shared::new(sender);
+        let most = Arc::new(AtomicUsize::new(connection.current_max_send_streams()));
+        let own = Shared::new(sender, Arc::clone(&most));
+        // What the other side says of it comes later, and may change.
+        tokio::spawn(carry(poll_fn(move |cx| {
+            let ended = Pin::new(&mut connection).poll(cx);
+            most.store(connection.current_max_send_streams(), Ordering::Relaxed);
+            ended
+        })));
         let first = self.kept().share(&own);
         self.freed.notify_waiters();
         Ok(first.map_or((Line::Shared(own), true), |first| (Line::Shared(first), false)))

@@ -1,6 +1,7 @@
 //! The connections of a pool that are there for a request.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hyper::client::conn::{http1, http2};
 
@@ -25,11 +26,20 @@ pub(super) struct Shared {
     pub(super) sender: http2::SendRequest<Outgoing>,
     /// As many as have it, and another one for each connection.
     users: Arc<()>,
+    /// Requests that the other side takes at once.
+    most: Arc<AtomicUsize>,
 }
 
 impl Shared {
-    pub(super) fn new(sender: http2::SendRequest<Outgoing>) -> Self {
-        Self { sender, users: Arc::default() }
+    pub(super) fn new(sender: http2::SendRequest<Outgoing>, most: Arc<AtomicUsize>) -> Self {
+        Self { sender, users: Arc::default(), most }
+    }
+
+    /// Of one that is kept: whether another request may go over it. What is more than the other side
+    /// takes would wait where nobody can take it back.
+    fn has_room(&self) -> bool {
+        let users = Arc::strong_count(&self.users) - 1;
+        self.sender.is_ready() && users < self.most.load(Ordering::Relaxed)
     }
 }
 
@@ -58,7 +68,7 @@ impl Kept {
                 return Some(Line::Single(unused.line));
             }
         }
-        let unused = self.shared.as_mut().filter(|unused| unused.line.sender.is_ready())?;
+        let unused = self.shared.as_mut().filter(|unused| unused.line.has_room())?;
         unused.found = false;
         Some(Line::Shared(unused.line.clone()))
     }
@@ -70,10 +80,11 @@ impl Kept {
         }
     }
 
-    /// Keeps one for all; the one that does that already, if there is one.
+    /// Keeps one for all; the one that does that already, if there is one with room. One without is
+    /// closed once those that have it are done.
     pub(super) fn share(&mut self, line: &Shared) -> Option<Shared> {
         match &self.shared {
-            Some(first) if first.line.sender.is_ready() => Some(first.line.clone()),
+            Some(first) if first.line.has_room() => Some(first.line.clone()),
             _ => {
                 self.shared = Some(Unused { line: line.clone(), found: false });
                 None
@@ -128,7 +139,7 @@ mod tests {
         let (near, far) = duplex(1024);
         let io = TokioIo::new(near);
         let (sender, connection) = http2::handshake(TokioExecutor::new(), io).await.expect("one");
-        (Shared::new(sender), (tokio::spawn(connection), far))
+        (Shared::new(sender, Arc::new(3.into())), (tokio::spawn(connection), far))
     }
 
     fn is(taken: Option<Line>, line: &Shared) -> bool {
@@ -192,6 +203,27 @@ mod tests {
         kept.sweep();
         kept.sweep();
         assert!(kept.take().is_none());
+    }
+
+    #[tokio::test]
+    async fn no_more_share_one_than_the_other_side_takes() {
+        let mut kept = Kept::default();
+        let ((first, _first), (second, _second)) = (shared().await, shared().await);
+        assert!(kept.share(&first).is_none());
+        let most = Arc::clone(&first.most);
+        let own = Arc::clone(&first.users);
+        drop(first);
+        let mut users: Vec<_> = std::iter::from_fn(|| kept.take()).collect();
+        assert_eq!(users.len(), 2, "this test holds the third");
+        drop(own);
+        users.extend(kept.take());
+        assert!(users.len() == 3 && kept.take().is_none());
+        users.pop();
+        assert!(kept.take().is_some());
+        most.store(2, Ordering::Relaxed);
+        assert!(kept.take().is_none());
+        assert!(kept.share(&second).is_none(), "it comes in the place of the full one");
+        assert!(is(kept.take(), &second));
     }
 
     #[tokio::test]
