@@ -96,12 +96,14 @@ def copy_tree() -> None:
 
 
 def target_of(test: str) -> tuple[list[str], str]:
-    """Where cargo finds a test of that path, and its name."""
+    """Where cargo finds a test of that path, and its name with the modules that are known."""
     path, name = test.split("::")
     parts = path.split("/")
     package = ["-p", f"softland-{parts[1]}"]
-    kind = ["--lib"] if parts[2] == "src" else ["--test", parts[3].removesuffix(".rs")]
-    return package + kind, name
+    if parts[2] == "src":
+        return package + ["--lib"], name
+    binary, *modules = [part.removesuffix(".rs") for part in parts[3:]]
+    return package + ["--test", binary], "::".join([*modules, name])
 
 
 def passes_as_it_is(rows: list[tuple[str, Path]]) -> bool:

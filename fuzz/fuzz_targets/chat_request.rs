@@ -1,7 +1,7 @@
-//! The body is a test of the crate too: see `crates/wire/tests/chat_properties.rs`.
+//! The body is a test of the crate too: see `crates/wire/tests/it/chat_properties.rs`.
 #![no_main]
 
-#[path = "../../crates/wire/tests/fuzz_bodies/request_splice.rs"]
+#[path = "../../crates/wire/tests/it/fuzz_bodies/request_splice.rs"]
 mod body;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(softland_wire::Api::Chat, data));

@@ -1,4 +1,6 @@
 //! Running it: health, readiness, numbers, the log, a stop that lets requests end, and reloads.
+//!
+//! A binary of its own: it keeps what its whole process logs.
 
 #![expect(clippy::expect_used, reason = "helpers of tests")]
 
@@ -14,6 +16,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
+#[path = "it/support/mod.rs"]
 mod support;
 
 #[tokio::test]

@@ -1,7 +1,10 @@
 //! Many who watch: readers who are too slow, and five hundred runs at once.
+//!
+//! A binary of its own: it measures the memory and the processor time of its process.
 
 #![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
 
+#[path = "it/support/mod.rs"]
 mod support;
 
 use futures_util::future::join_all;

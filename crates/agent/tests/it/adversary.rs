@@ -1,0 +1,254 @@
+//! The adversary against the loop: an arbitrary hostile model under arbitrary policies. Whatever
+//! it does, the run ends within a stated number of requests, with one true account of how.
+//!
+//! `seeds.rs`, which is the session's adversary's too, says how to choose cases. A case that failed
+//! once is kept under `regressions`, as data.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "in test helpers to panic is to fail the test"
+)]
+
+#[allow(dead_code, clippy::allow_attributes, reason = "shared with the session's adversary")]
+#[path = "../../../session/tests/it/common/case.rs"]
+mod case;
+mod checks;
+#[allow(dead_code, clippy::allow_attributes, reason = "shared with the session's adversary")]
+#[path = "../../../session/tests/it/common/hostile.rs"]
+mod hostile;
+#[allow(dead_code, clippy::allow_attributes, reason = "shared with the session's adversary")]
+#[path = "../../../session/tests/it/common/reading.rs"]
+mod reading;
+#[allow(dead_code, clippy::allow_attributes, reason = "shared with the session's adversary")]
+#[path = "../../../session/tests/it/common/seeds.rs"]
+mod seeds;
+mod watch;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::common::{Counting, agent};
+use case::{Ask, Case};
+use hostile::{Dice, TOOLS};
+use seeds::{Adversary, Met, regressions, tells};
+use serde_json::Value;
+use softland_agent::core::models;
+use softland_agent::core::policy::{Landing, Policy};
+use softland_agent::http::provider::Api;
+use softland_agent::{Agent, Conversation, Event, Report, ToolOutput};
+use softland_session::wire;
+use softland_sim::{Config, Scenario};
+use watch::Watching;
+
+const ADVERSARY: Adversary =
+    Adversary { generate, drive, must_meet: &[OF_EVERY_API, OF_ANTHROPIC] };
+
+/// The same hostile model behind Chat Completions, in all its dialects.
+const CHAT: Adversary = Adversary {
+    generate: |seed| hostile::posing(wire::Api::Chat, generate(seed), seed),
+    drive,
+    must_meet: &[OF_EVERY_API],
+};
+
+/// The same behind Responses.
+const RESPONSES: Adversary = Adversary {
+    generate: |seed| hostile::posing(wire::Api::Responses, generate(seed), seed),
+    drive,
+    must_meet: &[OF_EVERY_API],
+};
+
+/// What at least 1 % of the cases of every API meet.
+const OF_EVERY_API: &[&str] = &[
+    "rung ask",
+    "rung refuse",
+    "rung none",
+    "rung respond",
+    "rung local_answer",
+    "reason time",
+    "signal empty",
+    "signal repeat",
+    "signal cycle",
+    "signal errors",
+    "signal sweep",
+    "signal truncated",
+    "outcome answered",
+    "outcome landed",
+    "outcome stopped",
+    "outcome failed",
+    "intervention nudge",
+    "intervention countdown",
+    "intervention warn",
+    "intervention note",
+    "intervention stop",
+    "model unlisted",
+];
+
+/// What at least 1 % of the cases of Anthropic's API meet, too.
+const OF_ANTHROPIC: &[&str] = &["way no block", "way blank", "way thinking"];
+
+regressions! {
+    ADVERSARY,
+    calls_without_an_id,
+    continued_turn_counts_once,
+    cut_after_the_end_of_an_answer,
+    cut_after_the_end_of_an_empty_turn,
+    error_of_a_tool_counts_behind_a_full_context,
+    error_of_a_tool_that_panics_counts_with_its_result,
+    error_told_in_a_result_counts_with_it,
+    note_beside_a_refusal_of_a_tool,
+    nudged_turn_counts_once,
+    output_grown_past_an_unknown_maximum,
+    pause_with_calls,
+    pause_with_thinking_alone,
+    pause_without_a_server_tool,
+    resumed_turn_counts_once,
+    tools_changed_between_runs,
+}
+
+#[test]
+fn every_run_lands() {
+    ADVERSARY.run();
+}
+
+#[test]
+fn every_run_lands_on_chat_completions() {
+    CHAT.run();
+}
+
+#[test]
+fn every_run_lands_on_responses() {
+    RESPONSES.run();
+}
+
+/// The model as an agent names it, and as the simulator knows the one whose rules hold.
+fn names(api: Api, case: &Case) -> (String, String) {
+    if api == Api::Anthropic {
+        return (format!("anthropic/{}", case.model), case.rules().to_owned());
+    }
+    let listed = case.rules().split_once('/').map(|(_, id)| id.to_owned());
+    let agents =
+        if case.rules_of.is_some() { format!("mine/{}", case.model) } else { case.model.clone() };
+    (agents, listed.unwrap())
+}
+
+fn generate(seed: u64) -> Case {
+    let mut dice = Dice::new(seed);
+    let turns = hostile::script(&mut dice);
+    let (model, rules_of) = hostile::model(&mut dice);
+    let manner = hostile::manner(&mut dice, 0);
+    // A further question, under another policy, in the same conversation.
+    let asks = ["What is it?", "And what then?"]
+        .map(|text| Ask::Say(text.to_owned(), Box::new(hostile::policy(&mut dice))));
+    let (about, meets) = (String::new(), Vec::new());
+    let api = wire::Api::Anthropic;
+    Case { about, meets, api, model, rules_of, manner, asks: asks.into(), turns }
+}
+
+/// The protocol of a case, as agents call it.
+fn api_of(case: &Case) -> Api {
+    match case.api {
+        wire::Api::Anthropic => Api::Anthropic,
+        wire::Api::Chat => Api::OpenAiChat,
+        wire::Api::Responses => Api::OpenAiResponses,
+    }
+}
+
+fn drive(case: &Case) -> Met {
+    let api = api_of(case);
+    let mut config = Config::new(Scenario::Scripted(case.turns.clone()));
+    let (model, listed) = names(api, case);
+    config.aliases = case.rules_of.iter().map(|_| (case.model.clone(), listed.clone())).collect();
+    config.piece_bytes = case.manner.piece_bytes;
+    let watching = Watching::new(config);
+    let transport = &watching.transport;
+    let mut under_test = agent(transport, &model);
+    under_test.options.api = api;
+    under_test.transport = Arc::<Watching>::clone(&watching);
+    // Without a table's price a money limit is refused before anything is sent.
+    under_test.options.price = Some(models::all()[0].price);
+    under_test.options.show_thinking = case.manner.thinking;
+    let ran: Arc<AtomicU64> = Arc::default();
+    let tools: Vec<_> = TOOLS.iter().map(|tool| (*tool, Arc::<AtomicU64>::default())).collect();
+    for (tool, calls) in &tools {
+        under_test.tools.add(Arc::new(counted(tool, calls, &ran))).unwrap();
+    }
+    let mut seen = Met::new();
+    let mut conversation = Conversation::new();
+    let mut apart = Vec::new();
+    let mut before: Option<(Policy, bool)> = None;
+    for ask in &case.asks {
+        let Ask::Say(prompt, policy) = ask else { panic!("nobody reminds the loop") };
+        under_test.policy = Policy::clone(policy);
+        let asked = transport.requests().len();
+        let run = run(&under_test, &mut conversation, prompt);
+        if tells() {
+            tell(&run);
+        }
+        checks::events(&run.1);
+        checks::report(&run.0);
+        checks::conversation(api, &conversation);
+        checks::refused(case, &watching, asked);
+        match &before {
+            None => checks::first_run(&run, policy, &tools, case.turns.len() as u64, transport),
+            // A failed request's tail is dropped; another tool list is another prefix.
+            Some((before, done)) if !done || answer_tool(before) != answer_tool(policy) => {
+                apart.push(asked);
+            }
+            Some(_) => {}
+        }
+        if before.is_none() {
+            checks::note(&run, &mut seen);
+        }
+        before = Some((Policy::clone(policy), run.0.ended.outcome.is_done()));
+    }
+    checks::prefixes(api, transport, &apart);
+    if api == Api::Anthropic {
+        seen.extend(watching.ways());
+    }
+    if case.rules_of.is_some() {
+        seen.insert("model unlisted".to_owned());
+    }
+    seen
+}
+
+fn run(agent: &Agent, conversation: &mut Conversation, prompt: &str) -> (Report, Vec<Event>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let mut events = Vec::new();
+    let cancel = tokio_util::sync::CancellationToken::new();
+    let mut sink = |event: &Event| events.push(event.clone());
+    let report = runtime.block_on(agent.ask(conversation, prompt, &mut sink, &cancel)).unwrap();
+    (report, events)
+}
+
+fn tell((report, events): &(Report, Vec<Event>)) {
+    println!("{report:#?}");
+    for event in events {
+        println!("{}", serde_json::to_string(event).unwrap());
+    }
+}
+
+fn counted(tool: &'static str, calls: &Arc<AtomicU64>, ran: &Arc<AtomicU64>) -> Counting {
+    let ran = Arc::clone(ran);
+    let answer = Box::new(move |_, input: &Value| {
+        let n = ran.fetch_add(1, Ordering::Relaxed);
+        if tool == "custom" && n % 7 == 3 {
+            panic!("a tool that panics");
+        }
+        let (content, is_error) = hostile::tool_result(tool, &input.to_string(), n);
+        ToolOutput { content, is_error }
+    });
+    Counting { name: tool, calls: Arc::clone(calls), answer }
+}
+
+/// The answer tool that a policy declares.
+fn answer_tool(policy: &Policy) -> Option<&str> {
+    let responds = policy.landing == Landing::Respond;
+    policy.answer_tool.as_deref().or_else(|| responds.then_some("respond"))
+}

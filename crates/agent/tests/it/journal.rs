@@ -1,0 +1,15 @@
+//! What a journal promises: a run whose process is killed anywhere goes on without losing a result
+//! and without running a finished tool again, and comes to every decision as it was recorded.
+
+#![expect(clippy::panic, clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+
+mod errand;
+mod faults;
+#[cfg(unix)]
+mod kill;
+mod replay;
+mod scenarios;
+mod tree;
+#[cfg(unix)]
+mod tree_kill;
+mod tree_replay;

@@ -1,0 +1,65 @@
+//! `softland check`, help and version from outside.
+
+use crate::support::*;
+
+#[test]
+fn what_is_right_is_said_to_be() {
+    let agent = analyst();
+    let agent = agent.to_str().unwrap();
+    let said = said(&["check", agent]).status(0);
+    assert_eq!(said.stdout, format!("{agent}: ok\n"));
+    assert!(said.stderr.is_empty());
+}
+
+#[test]
+fn every_error_of_every_file_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = file(folder.path(), "good.toml", "[policy.default]\ntool_calls_limit = 3\n");
+    let agent = file(
+        folder.path(),
+        "a.md",
+        "---\nname: a\ndescription: d\nturns_limit: -1\ncountdown: maybe\ncolour: red\n---\nGo.\n",
+    );
+    let config = file(folder.path(), "c.toml", "[policy.x]\nlanding = 'soft'\n");
+    let other = file(folder.path(), "x.json", "{}");
+    let said = said(&["check", &good, &agent, &config, &other]).status(2);
+    assert_eq!(said.stdout, format!("{good}: ok\n"));
+    said.says("a.md:4: turns_limit: must be a whole number")
+        .says("a.md:5: countdown: must be every, milestones or off")
+        .says("c.toml:2: policy.x.landing: must be auto, ask, none, respond or stop, got \"soft\"")
+        .says("x.json: not known what to check it as");
+}
+
+#[test]
+fn models_that_no_run_would_take_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let checked = |model: &str| {
+        let text = format!("---\nname: a\ndescription: d\nmodel: {model}\n---\nGo.\n");
+        said(&["check", &file(folder.path(), "a.md", &text)])
+    };
+    for (model, wanted) in
+        [("nowhere/x", "unknown provider `nowhere`"), ("sim/raeder", "unknown scenario `raeder`")]
+    {
+        checked(model).status(2).says("a.md:4: model: ").says(wanted);
+    }
+    for model in
+        ["anthropic/claude-sonnet-5-5", "sim/looper@claude-opus-5-5", "openai/gpt-5", "inherit"]
+    {
+        checked(model).status(0);
+    }
+}
+
+#[test]
+fn help_and_version_go_to_standard_output() {
+    for args in [&["--help"][..], &["run", "--help"], &["sim", "--help"], &["check", "--help"]] {
+        let said = said(args).status(0);
+        assert!(said.stdout.contains("Usage: softland") && said.stderr.is_empty(), "{args:?}");
+        assert!(said.stdout.lines().all(|line| line.chars().count() <= 100), "{args:?}");
+    }
+    let version = said(&["--version"]).status(0);
+    assert_eq!(version.stdout, format!("softland {}\n", env!("CARGO_PKG_VERSION")));
+    let bare = said(&[]).status(2);
+    assert!(bare.stdout.is_empty());
+    bare.says("Usage: softland <COMMAND>");
+    said(&["frobnicate"]).status(2).says("frobnicate");
+}

@@ -1,0 +1,7 @@
+//! The behaviours of `docs/behaviours.md` that are numbers of the fold.
+
+#![expect(clippy::panic, reason = "helpers of tests")]
+
+mod detectors;
+mod limits;
+mod support;

@@ -1,0 +1,169 @@
+//! How runs end that nobody brings to an end: by silence, by a stop, by a process that dies.
+
+#![expect(clippy::expect_used, reason = "helpers of tests")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::support::Running;
+use crate::support::client::Client;
+use crate::support::script::{Reply, Scripted, calls, says};
+use crate::support::sim::governed;
+use softland_gateway::{Clock, Settings};
+use softland_ledger::{Query, Reader, Run};
+use softland_session::core::policy::Value as Key;
+use softland_session::core::{Outcome, Reason};
+use tempfile::TempDir;
+
+use crate::support;
+
+const MINUTE: u64 = 60_000;
+
+/// A clock that the test sets.
+#[derive(Clone)]
+struct Time(Arc<AtomicU64>);
+
+impl Time {
+    fn new() -> Self {
+        Self(Arc::new(AtomicU64::new(1_790_000_000_000)))
+    }
+
+    fn passes(&self, millis: u64) {
+        self.0.fetch_add(millis, Ordering::SeqCst);
+    }
+
+    fn clock(&self) -> Clock {
+        let time = Arc::clone(&self.0);
+        Arc::new(move || time.load(Ordering::SeqCst))
+    }
+}
+
+/// A gateway that looks for idle runs all the time, or never, with a ledger in that folder.
+async fn gateway(upstream: &Scripted, time: &Time, folder: &TempDir, looks: bool) -> Running {
+    let mut settings: Settings = governed(&upstream.url(), &[("tool_calls_limit", Key::Int(9))]);
+    settings.ledger = Some(folder.path().join("ledger.db"));
+    settings.limits.sweep = Duration::from_millis(if looks { 50 } else { 1_000_000 });
+    Running::with_clock(settings, time.clock()).await
+}
+
+/// The runs of the ledger, the oldest first.
+fn runs(folder: &Path) -> Vec<Run> {
+    let reader = Reader::open(&folder.join("ledger.db")).expect("a ledger");
+    let mut runs = reader.runs(&Query::default()).expect("runs");
+    runs.reverse();
+    runs
+}
+
+fn is_cancelled(run: &Run) -> bool {
+    let end = run.end.as_ref();
+    end.is_some_and(|end| end.outcome == Outcome::Cancelled && end.reason == Reason::User)
+}
+
+#[tokio::test]
+async fn ten_minutes_without_a_request_end_a_run_and_whoever_comes_back_names_it() {
+    for looks in [true, false] {
+        let (time, folder) = (Time::new(), tempfile::tempdir().expect("a folder"));
+        let upstream =
+            Scripted::plays(vec![calls(1), calls(2), calls(3), says("all"), says("more")]).await;
+        let mut gateway = gateway(&upstream, &time, &folder, looks).await;
+        let mut client = Client::new(true).with("x-softland-session: s");
+        let (first, _) = client.turn(&gateway).await;
+        time.passes(9 * MINUTE);
+        let (second, _) = client.turn(&gateway).await;
+        assert_eq!(second.header("x-softland-run"), first.header("x-softland-run"));
+        time.passes(10 * MINUTE + 1);
+        if looks {
+            let ended = || gateway.handle.summary().cancelled;
+            let waited = tokio::time::timeout(support::LONG, async {
+                while ended() == 0 {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            });
+            waited.await.expect("the run is ended by its silence");
+        }
+        let (third, _) = client.turn(&gateway).await;
+        assert_ne!(third.header("x-softland-run"), first.header("x-softland-run"));
+        assert_eq!(third.header("x-softland-tool-calls"), Some("2/9"), "its counts go on");
+        let (_, _, last) = client.run(&gateway).await;
+        assert!(last.calls().is_empty());
+        gateway.stopped().await;
+        let runs = runs(folder.path());
+        let [old, new] = runs.as_slice() else { panic!("looks {looks}: {runs:?}") };
+        assert!(is_cancelled(old), "looks {looks}: {old:?}");
+        assert_eq!((old.requests, old.tool_calls), (2, Some(2)));
+        assert!(old.cost.is_some_and(|cost| cost.0 > 0), "what it spent is kept: {old:?}");
+        assert_eq!(new.continues.as_deref(), Some(&*old.run));
+        let end = new.end.as_ref().expect("it ended");
+        assert_eq!(end.outcome, Outcome::Answered);
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_takes_longer_than_that_is_no_silence() {
+    let (time, folder) = (Time::new(), tempfile::tempdir().expect("a folder"));
+    let upstream = Scripted::plays(vec![Reply::Hangs("a long thought")]).await;
+    let mut gateway = gateway(&upstream, &time, &folder, true).await;
+    let client = Client::new(true);
+    let mut wire = gateway.client().await;
+    wire.send(client.request(&gateway)).await;
+    wire.until("message_start").await;
+    time.passes(60 * MINUTE);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(gateway.handle.summary().cancelled, 0, "it is still under way");
+    drop(wire);
+    upstream.until_left(1).await;
+    gateway.stopped().await;
+    let runs = runs(folder.path());
+    let [run] = runs.as_slice() else { panic!("{runs:?}") };
+    assert!(is_cancelled(run));
+}
+
+#[tokio::test]
+async fn a_stop_ends_what_is_open_and_books_what_is_cut_off() {
+    let (time, folder) = (Time::new(), tempfile::tempdir().expect("a folder"));
+    let upstream = Scripted::plays(vec![calls(1), Reply::Hangs("half an answer")]).await;
+    let mut gateway = gateway(&upstream, &time, &folder, false).await;
+    let mut between = Client::new(true).with("x-softland-session: between");
+    between.turn(&gateway).await;
+    let under_way = Client::new(true).with("x-softland-session: under-way");
+    let mut wire = gateway.client().await;
+    wire.send(under_way.request(&gateway)).await;
+    wire.until("message_start").await;
+    upstream.stands.notified().await;
+    gateway.tell_to_stop();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    gateway.handle.cut_off();
+    let summary = gateway.stopped().await;
+    assert_eq!(summary.cancelled, 2, "{summary:?}");
+    assert!(!String::from_utf8_lossy(&wire.rest().await).contains("message_stop"));
+    let runs = runs(folder.path());
+    assert_eq!(runs.len(), 2, "{runs:?}");
+    for run in &runs {
+        assert!(is_cancelled(run), "{run:?}");
+        assert_eq!((run.requests, run.unpriced), (1, 0));
+        assert!(run.usage.input > 0 && run.cost.is_some_and(|cost| cost.0 > 0), "{run:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_of_which_nothing_is_known_is_counted_once() {
+    let upstream = Scripted::plays(vec![calls(1), calls(2), calls(3), says("all")]).await;
+    let settings = governed(&upstream.url(), &[("tool_calls_limit", Key::Int(9))]);
+    let mut client = Client::new(true);
+    let old = Running::with(settings.clone()).await;
+    for turn in 1..=2 {
+        let (message, response) = client.turn(&old).await;
+        // Whose call does not come brings no result, and is missing in the count below.
+        assert_eq!(response.calls().len(), 1, "turn {turn}: {}", message.text());
+    }
+    assert!(!old.metrics().await.contains("repinned"), "it knows its own");
+    let new = Running::with(settings).await;
+    let (third, _) = client.turn(&new).await;
+    let (calls, sent) = (third.header("x-softland-tool-calls"), upstream.asked(2));
+    assert_eq!(calls, Some("2/9"), "the transcript is the state: {sent}");
+    let (fourth, _) = client.turn(&new).await;
+    assert_eq!(fourth.header("x-softland-tool-calls"), Some("3/9"));
+    new.until_metrics("softland_events_total{event=\"repinned\"} 1").await;
+}

@@ -1,0 +1,29 @@
+//! The integration tests of this crate, in one binary: to link each file alone takes longer than to
+//! run it.
+
+mod above;
+mod adversary;
+mod audit_page;
+mod bodies;
+mod chained;
+mod ends;
+mod faults;
+mod garbled;
+mod governed;
+mod hidden;
+mod identity;
+mod kept;
+mod ledger_faults;
+mod money;
+mod observed;
+mod pages;
+mod security;
+mod shaped;
+mod shown_usage;
+mod smuggling;
+mod support;
+mod told;
+mod transparent;
+mod truths;
+mod upstreams;
+mod watching;

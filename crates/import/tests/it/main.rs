@@ -1,0 +1,10 @@
+//! The integration tests of this crate, in one binary: to link each file alone takes longer than to
+//! run it.
+
+mod long;
+mod reading;
+mod recorded;
+mod replay;
+mod stale;
+mod suggest;
+mod support;

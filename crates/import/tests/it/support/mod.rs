@@ -1,0 +1,215 @@
+//! Conversations made by hand, without a file.
+
+use std::path::Path;
+
+use softland_import::report::RunReport;
+use softland_import::{Begin, Folder, Row, Settings, Sink as _, Talk, Turn, Usage, UserStep};
+use softland_session::core::policy::{Policy, Value};
+use softland_session::core::{
+    Call, Digest, Finished, NanoUsd, Stop, Text, ToolResult, User, UserText,
+};
+use softland_session::wire::Tokens;
+
+/// A policy of these keys.
+pub(crate) fn policy(keys: &[(&str, &str)]) -> Policy {
+    let mut policy = Policy::default();
+    for (key, value) in keys {
+        policy.set(key, &Value::Text((*value).to_owned())).unwrap();
+    }
+    policy
+}
+
+/// One conversation under way.
+pub(crate) struct Script<'s> {
+    folder: Folder<'s>,
+    time: u64,
+    calls: u64,
+    open: Vec<String>,
+    tokens: Tokens,
+    cost: Option<NanoUsd>,
+    model: Option<&'static str>,
+    submits: bool,
+}
+
+impl<'s> Script<'s> {
+    pub(crate) fn new(settings: &'s Settings) -> Self {
+        Self::begun(settings, &Begin { session: Some("s"), ..Begin::default() })
+    }
+
+    pub(crate) fn begun(settings: &'s Settings, begin: &Begin<'_>) -> Self {
+        let mut folder = Folder::new(settings, Path::new("made.jsonl"));
+        folder.begin(Talk(0), begin);
+        let tokens = Tokens { input: 1000, output: 100, ..Tokens::default() };
+        let cost = Some(NanoUsd(1_000_000));
+        Self {
+            folder,
+            time: 0,
+            calls: 0,
+            open: Vec::new(),
+            tokens,
+            cost,
+            model: None,
+            submits: false,
+        }
+    }
+
+    /// What each turn from now on comes to.
+    pub(crate) fn each(mut self, input: u64, output: u64, cost: Option<u64>) -> Self {
+        self.tokens = Tokens { input, output, ..Tokens::default() };
+        self.cost = cost.map(NanoUsd);
+        self
+    }
+
+    /// How much goes in from now on.
+    pub(crate) fn each_input(mut self, input: u64) -> Self {
+        self.tokens.input = input;
+        self
+    }
+
+    pub(crate) fn wait(mut self, seconds: u64) -> Self {
+        self.time += seconds * 1000;
+        self
+    }
+
+    pub(crate) fn says(mut self, text: &str) -> Self {
+        let user = User { texts: vec![UserText::of(text)], ..User::default() };
+        let step = UserStep { user, machine: false, time: Some(self.time), line: None };
+        self.folder.user(Talk(0), &step);
+        self
+    }
+
+    /// A program speaks.
+    pub(crate) fn machine(mut self) -> Self {
+        let user = User::default();
+        let step = UserStep { user, machine: true, time: Some(self.time), line: None };
+        self.folder.user(Talk(0), &step);
+        self
+    }
+
+    /// A turn that calls these tools with these arguments.
+    pub(crate) fn calls(mut self, calls: &[(&str, &str)]) -> Self {
+        self.open = calls.iter().map(|_| self.calls += 1).map(|()| String::new()).collect();
+        let first = self.calls + 1 - calls.len() as u64;
+        self.open = (first..=self.calls).map(|n| format!("c{n}")).collect();
+        let ids = self.open.clone();
+        let calls = calls.iter().zip(&ids);
+        let calls = calls.map(|((name, input), id)| Call { id, name, input, server: false });
+        let calls: Vec<_> = calls.collect();
+        self.turn("", calls, Stop::Natural);
+        self
+    }
+
+    /// What came back, in the order of the calls; `!` before a text says that it failed.
+    pub(crate) fn results(mut self, texts: &[&str]) -> Self {
+        let ids = std::mem::take(&mut self.open);
+        let results = ids.iter().zip(texts).map(|(id, text)| ToolResult {
+            id: id.into(),
+            digest: Digest::of(text.as_bytes()),
+            chars: text.chars().count() as u64,
+            failed: text.starts_with('!'),
+            unfinished: false,
+            cleared: false,
+            lined: false,
+            remarked: false,
+        });
+        let user = User { results: results.collect(), ..User::default() };
+        let step = UserStep { user, machine: false, time: Some(self.time), line: None };
+        self.folder.user(Talk(0), &step);
+        self
+    }
+
+    /// One round of one call.
+    pub(crate) fn round(self, tool: &str, input: &str, result: &str) -> Self {
+        self.calls(&[(tool, input)]).results(&[result])
+    }
+
+    /// A turn of text alone.
+    pub(crate) fn text(mut self, text: &str) -> Self {
+        self.turn(text, Vec::new(), Stop::Natural);
+        self
+    }
+
+    pub(crate) fn cut(mut self, text: &str) -> Self {
+        self.turn(text, Vec::new(), Stop::Length);
+        self
+    }
+
+    /// A row of an activity list.
+    pub(crate) fn row(mut self, prompt: u64, completion: u64, cost: u64) -> Self {
+        let row =
+            Row { prompt, trivial: (1..=5).contains(&completion), calls: false, cancelled: false };
+        let tokens = Tokens { input: prompt, output: completion, ..Tokens::default() };
+        let turn = Turn {
+            finished: finished("", Vec::new(), Stop::Unknown),
+            submits: false,
+            model: Some("z-ai/glm-4.6"),
+            usage: Usage { tokens, estimated: 0, recorded: true, chars: 0 },
+            cost: Some(NanoUsd(cost)),
+            time: Some(self.time),
+            line: None,
+            row: Some(row),
+        };
+        self.folder.turn(Talk(0), &turn);
+        self.time += 1000;
+        self
+    }
+
+    pub(crate) fn runs(mut self) -> Vec<RunReport> {
+        self.folder.end(Talk(0));
+        self.folder.into_runs()
+    }
+
+    /// What took the steps, with its conversation at its end.
+    pub(crate) fn folder(mut self) -> Folder<'s> {
+        self.folder.end(Talk(0));
+        self.folder
+    }
+
+    /// Calls from now on hand the answer in.
+    pub(crate) fn submits(mut self) -> Self {
+        self.submits = true;
+        self
+    }
+
+    /// The model of the turns from now on, at its table's prices.
+    pub(crate) fn by(mut self, model: &'static str) -> Self {
+        self.model = Some(model);
+        self.cost = None;
+        self
+    }
+
+    /// The one run that there is.
+    #[track_caller]
+    pub(crate) fn run(self) -> RunReport {
+        let mut runs = self.runs();
+        assert_eq!(runs.len(), 1, "{runs:?}");
+        runs.remove(0)
+    }
+
+    fn turn(&mut self, text: &str, calls: Vec<Call<'_>>, stop: Stop) {
+        let chars = (text.len() + calls.iter().map(|call| call.input.len()).sum::<usize>()) as u64;
+        let turn = Turn {
+            finished: finished(text, calls, stop),
+            submits: self.submits,
+            model: self.model,
+            usage: Usage { tokens: self.tokens, estimated: 0, recorded: true, chars },
+            cost: self.cost,
+            time: Some(self.time),
+            line: None,
+            row: None,
+        };
+        self.folder.turn(Talk(0), &turn);
+    }
+}
+
+fn finished<'a>(text: &str, calls: Vec<Call<'a>>, stop: Stop) -> Finished<'a> {
+    Finished {
+        text: Text::of(text),
+        calls,
+        cut_call: false,
+        hidden: false,
+        gives: false,
+        stop,
+        output_tokens: None,
+    }
+}

@@ -1,0 +1,14 @@
+//! The integration tests of this crate, in one binary: to link each file alone takes longer than to
+//! run it.
+
+mod adversary;
+mod beginnings;
+mod common;
+mod failures;
+mod gateway;
+mod landing_prices;
+mod openai;
+mod outline;
+mod protocols;
+mod tags;
+mod tails;
