@@ -557,8 +557,12 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in entries {
         let kind = entry.file_type().expect("a file type");
         let name = entry.file_name();
+        // In a second worktree `.git` is a file.
         let ignored = ["target", ".git", "corpus", "artifacts", "__pycache__"];
-        if kind.is_dir() && !ignored.iter().any(|ignored| name == *ignored) {
+        if ignored.iter().any(|ignored| name == *ignored) {
+            continue;
+        }
+        if kind.is_dir() {
             walk(&entry.path(), found);
         } else if kind.is_file() {
             found.push(entry.path());
