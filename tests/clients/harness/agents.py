@@ -9,11 +9,11 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import programs
+from . import compacting, install, programs, scenarios
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "agents"
 PROMPT = "Take the steps one by one, then say what was done."
-RUN_SECONDS = 120
+RUN_SECONDS, LONG_SECONDS = 120, 600
 KEY = "dummy-key-of-no-one"
 
 
@@ -28,8 +28,8 @@ class Client:
     lock: str
     # The package whose version is shown.
     package: str
-    # A program that is started as its users do; none: one of ours under `agents/`.
-    own: object = None
+    # What is its own: how its users start it, unless it is a program of ours, and how it calls.
+    own: type = programs.Program
     # The program under `agents/` and its first arguments.
     program: tuple = ()
     # The one tool that the model calls, and the arguments of a call.
@@ -44,6 +44,15 @@ class Client:
     wraps: bool = False
     # It takes MCP servers from a file.
     takes_servers: bool = False
+    # What becomes of its history in a long run: it is replaced by a `summary`, its oldest turns are
+    # left out (`window`), or it stays `whole`. None: it is put through no long run.
+    history: str = ""
+    # How much dearer its tokens are told to be in a long run, where its context cannot be made small.
+    fills: int = 1
+    # The tool by which its model answers, and the argument that is the answer; none: by text.
+    answers_by: tuple = ()
+    # The Python that it needs; none: any that runs this.
+    python: str = ""
     # Variables that keep it from calling home.
     quiet: dict = field(default_factory=dict)
 
@@ -60,37 +69,47 @@ class Client:
     def _manifest(self, packages):
         return packages / "node_modules" / self.package / "package.json"
 
-    def command(self, packages, url):
-        """How it is started against a server at `url`; none: it must find that by itself."""
-        if self.own:
-            return self.own.command(packages, self, url, PROMPT)
+    def call(self, number):
+        """A call that takes a step: the tool and its arguments."""
+        command = f"echo step-{number} >> {scenarios.MARKER}; wc -l < {scenarios.MARKER}"
+        return self.tool, self.own.arguments(self, command, number)
+
+    def command(self, start):
+        """How it is started."""
+        if not self.program:
+            return self.own.command(start)
         first, *rest = self.program
         if first.endswith(".mjs"):
-            return ["node", str(PROGRAMS / first), *rest, PROMPT]
+            return ["node", str(PROGRAMS / first), *rest, start.prompt]
         # -S: only the packages that were installed for it, none of the system's.
-        return [sys.executable, "-S", "-B", str(PROGRAMS / first), *rest, PROMPT]
+        python = install.python(self.python)
+        return [python, "-S", "-B", str(PROGRAMS / first), *rest, start.prompt]
 
-    def environment(self, packages, home, url):
+    def environment(self, start):
         """Nothing of ours but where programs are: an empty home and a key that is none."""
-        own = self.own.environment(self, url) if self.own else {}
+        packages = start.packages
+        # A client that needs a newer Node than this machine's brings its own.
+        programs_of_npm = packages / "node_modules" / ".bin"
+        node = os.path.dirname(shutil.which("node") or "")
         return {
-            "PATH": os.pathsep.join([os.path.dirname(shutil.which("node") or ""), "/usr/bin:/bin"]),
-            "HOME": str(home),
-            "TMPDIR": str(home),
+            "PATH": os.pathsep.join([str(programs_of_npm), node, "/usr/bin:/bin"]),
+            "HOME": str(start.home),
+            "TMPDIR": str(start.home),
             "LANG": "C.UTF-8",
             **({"ANTHROPIC_API_KEY": KEY} if self.protocol == "anthropic" else {}),
             **({"OPENAI_API_KEY": KEY} if self.protocol != "anthropic" else {}),
-            **(programs.base_urls(url) if url else {}),
+            **(programs.base_urls(start.url) if start.url else {}),
             "PYTHONPATH": str(packages),
             "CLIENT_PACKAGES": str(packages),
+            **({"SMALL_CONTEXT": "1"} if start.small else {}),
             **self.quiet,
-            **own,
+            **self.own.environment(start),
         }
 
     def answer(self, stdout):
         """What it gave as its answer; ours print `{"answer": …}`."""
         try:
-            if self.own:
+            if not self.program:
                 return self.own.answer(stdout)
             return json.loads(stdout.strip().splitlines()[-1]).get("answer")
         except (AttributeError, IndexError, KeyError, ValueError):
@@ -99,6 +118,12 @@ class Client:
 
 def _python(name, protocol, lock, package, *program, **more):
     return Client(name, protocol, f"{lock}.txt", package, program=program, **more)
+
+
+def _own(name, protocol, lock, package, own, tool="bash", **more):
+    """One that compacts, unless told otherwise."""
+    more = {"history": "summary", "quiet": own.QUIET, **more}
+    return Client(name, protocol, lock, package, own=own, tool=tool, **more)
 
 
 def _ai_sdk(name, protocol, package, *arguments):
@@ -124,6 +149,9 @@ CLIENTS = [
         quiet=programs.ClaudeCode.QUIET,
         wraps=True,
         takes_servers=True,
+        history="summary",
+        # It takes the context of every model of its vendor to be that large.
+        fills=12,
     ),
     _python(
         "claude-agent-sdk",
@@ -145,6 +173,7 @@ CLIENTS = [
         tool="exec",
         parallel=False,
         wraps=True,
+        history="summary",
     ),
     Client(
         "codex-tools",
@@ -154,6 +183,7 @@ CLIENTS = [
         own=programs.Codex,
         tool="exec_command",
         wraps=True,
+        history="summary",
     ),
     *(
         Client(
@@ -166,6 +196,7 @@ CLIENTS = [
             quiet=programs.Opencode.QUIET,
             # A provider of the user's own is not `wrap`'s to find.
             wraps=protocol != "chat",
+            history="summary",
         )
         for protocol in ("anthropic", "chat", "responses")
     ),
@@ -209,6 +240,106 @@ CLIENTS = [
     _ai_sdk("ai-sdk-chat", "chat", "@ai-sdk/openai", "chat"),
     _ai_sdk("ai-sdk-responses", "responses", "@ai-sdk/openai", "responses"),
     _ai_sdk("ai-sdk-compatible", "chat", "@ai-sdk/openai-compatible", "compatible"),
+    *(
+        _own(f"pi-{wire}", wire, "pi", "@earendil-works/pi-coding-agent", compacting.Pi)
+        for wire in ("anthropic", "chat", "responses")
+    ),
+    _own(
+        "cline",
+        "chat",
+        "cline",
+        "@cline/cli-linux-x64",
+        compacting.Cline,
+        tool="run_commands",
+        # It takes the context of a model that it does not know to be that large.
+        fills=8,
+    ),
+    *(
+        _own(f"copilot-{wire}", wire, "copilot", "@github/copilot", compacting.Copilot)
+        for wire in ("anthropic", "chat", "responses")
+    ),
+    *(
+        _own(
+            f"continue-{wire}",
+            wire,
+            "continue",
+            "@continuedev/cli",
+            compacting.Continue,
+            tool="Bash",
+        )
+        for wire in ("anthropic", "chat")
+    ),
+    _own(
+        "kimi-code",
+        "chat",
+        "kimi-code",
+        "@moonshot-ai/kimi-code",
+        compacting.KimiCode,
+        tool="Bash",
+    ),
+    _own(
+        "qwen-code",
+        "chat",
+        "qwen-code",
+        "@qwen-code/qwen-code",
+        compacting.QwenCode,
+        tool="run_shell_command",
+        # It takes the context of a model that it does not know to be that large.
+        fills=4,
+    ),
+    *(
+        _own(
+            f"goose-{wire}",
+            wire,
+            "goose",
+            "@aaif/goose-binary-linux-x64",
+            compacting.Goose,
+            tool="shell",
+            # It compacts between the messages of its user only.
+            history="whole",
+        )
+        for wire in ("anthropic", "chat")
+    ),
+    *(
+        _python(
+            f"openhands-{wire}",
+            wire,
+            "openhands",
+            "openhands-sdk",
+            "openhands_agent.py",
+            wire,
+            own=compacting.OpenHands,
+            tool="terminal",
+            history="summary",
+            python="3.12",
+        )
+        for wire in ("anthropic", "chat")
+    ),
+    _own("gptme", "chat", "gptme.txt", "gptme", compacting.Gptme, tool="shell", history="whole"),
+    _python(
+        "smolagents",
+        "chat",
+        "smolagents",
+        "smolagents",
+        "smolagents_agent.py",
+        history="whole",
+        answers_by=("final_answer", "answer"),
+    ),
+    _python(
+        "autogen", "chat", "autogen", "autogen-agentchat", "autogen_agent.py", history="whole"
+    ),
+    *(
+        _python(
+            f"strands-{wire}",
+            wire,
+            "strands",
+            "strands-agents",
+            "strands_agent.py",
+            wire,
+            history="window",
+        )
+        for wire in ("anthropic", "chat")
+    ),
     Client(
         "aider",
         "chat",
@@ -230,25 +361,31 @@ class Ended:
     stderr: str
 
 
-def run(client, packages, folder, url, wrapped=None, servers=None):
+def run(client, packages, folder, url, small=False, wrapped=None, servers=None):
     """Runs a client in an empty folder against a server at `url`, to its end. With `wrapped` it is
     told nothing of the server: those arguments and `--` stand before its command, `url` in the
     variables that they read. `servers` is a file of MCP servers that it is given."""
     home, place = folder / "home", folder / "place"
     home.mkdir()
     place.mkdir()
-    if client.own:
-        client.own.prepare(place)
-    command = client.command(packages, None if wrapped else url)
+    told = None if wrapped else url
+    start = programs.Start(client, packages, told, PROMPT, place, home, small)
+    client.own.prepare(start)
+    command = client.command(start)
     if servers:
         command += client.own.with_servers(servers)
-    environment = client.environment(packages, home, None if wrapped else url)
+    environment = client.environment(start)
     if wrapped:
         command = [*wrapped, "--", *command]
         environment |= programs.base_urls(url)
+    return finish(client, command, environment, folder, LONG_SECONDS if small else RUN_SECONDS)
+
+
+def finish(client, command, environment, folder, seconds):
+    """Runs that command to its end, or for so long."""
     process = subprocess.Popen(
         command,
-        cwd=place,
+        cwd=folder / "place",
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -258,12 +395,13 @@ def run(client, packages, folder, url, wrapped=None, servers=None):
         start_new_session=True,
     )
     try:
-        stdout, stderr = process.communicate(timeout=RUN_SECONDS)
+        stdout, stderr = process.communicate(timeout=seconds)
+        status = process.returncode
     except subprocess.TimeoutExpired:
         # Its own group, with whatever it has started.
         os.killpg(process.pid, signal.SIGKILL)
         stdout, stderr = process.communicate()
-        return Ended(f"none within {RUN_SECONDS} s", None, stderr)
+        status = f"none within {seconds} s"
     (folder / "client.out").write_text(stdout, encoding="utf-8")
     (folder / "client.err").write_text(stderr, encoding="utf-8")
-    return Ended(process.returncode, client.answer(stdout), stderr or stdout)
+    return Ended(status, client.answer(stdout), stderr or stdout)

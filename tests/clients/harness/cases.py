@@ -4,7 +4,7 @@ is one thing that is checked of it and one line of the output."""
 from collections import Counter
 from dataclasses import dataclass
 
-from . import messages, scenarios, specialists, tap
+from . import long, messages, scenarios, specialists, tap
 
 # What may differ between the two sides of a gateway that has nothing to do (contract of `serve`).
 OUR_HEADERS = "x-softland-"
@@ -22,6 +22,9 @@ class Seen:
     # What went between client and gateway, and between gateway and provider.
     front: list
     back: list
+    # What the ledger says of its runs; the lenient provider of a long run.
+    runs: list
+    provider: object
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class Run:
     wrapped: bool = False
     # The limit of calls of a specialist that it is given as a tool.
     specialist_limit: int = 0
+    # So many calls are asked for, by a lenient provider; the client's context is small.
+    long: int = 0
 
     def suits(self, client):
         return (
@@ -57,6 +62,7 @@ class Run:
             and not (self.parallel and not client.parallel)
             and not (self.wrapped and not client.wraps)
             and not (self.specialist_limit and not client.takes_servers)
+            and not (self.long and not client.history)
         )
 
 
@@ -81,6 +87,7 @@ COLUMNS = {
     "undisturbed": "byte for byte",
     "wrap": "under wrap",
     "specialist": "asks a specialist",
+    "long": "60 of 70 turns",
 }
 
 
@@ -96,7 +103,8 @@ def ended_well(run, seen):
     elif not (seen.ended.answer or "").strip():
         wrong.append("its answer is empty")
     if seen.steps != run.steps:
-        wrong.append(f"the steps {seen.steps} were taken in place of {run.steps}")
+        taken, wanted = _ranges(seen.steps), _ranges(run.steps)
+        wrong.append(f"the steps {taken} were taken in place of {wanted}")
     sides = [("the provider", seen.back)]
     if not run.wrapped:
         sides.append(("the client", seen.front))
@@ -105,6 +113,18 @@ def ended_well(run, seen):
         if not (messages.asks if run.edits else messages.turns)(exchanges):
             wrong.append(f"{side} was asked for no turn")
     return wrong
+
+
+def _ranges(numbers):
+    """`1–60, 62`, of numbers in order."""
+    ranges = []
+    for number in numbers:
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    shown = (str(a) if a == b else f"{a}–{b}" for a, b in ranges)
+    return ", ".join(shown) or "none"
 
 
 def _refusals(side, exchanges):
@@ -482,5 +502,14 @@ RUNS = [
         [Case("is metered under `softland wrap`", "wrap", is_metered_under_wrap)],
         edits=True,
         wrapped=True,
+    ),
+    Run(
+        "long",
+        {"tool_calls_limit": 60},
+        None,
+        list(range(1, 61)),
+        scenarios.LANDED,
+        [Case("holds 60 calls over 70 turns", "long", long.holds)],
+        long=70,
     ),
 ]

@@ -28,7 +28,7 @@ UNREACHABLE = (
     "Could not find a suitable TLS CA certificate bundle",
     "ProxyError",
 )
-INSTALL_SECONDS = 600
+INSTALL_SECONDS = 1500
 
 
 class NotHere(Exception):
@@ -47,14 +47,30 @@ def cache_root():
     return Path(base) / "softland-clients"
 
 
-def installed(lock):
+def python(needed=""):
+    """The Python to use: this one, or one of the version that a client needs."""
+    if needed in ("", "%d.%d" % sys.version_info[:2]):
+        return sys.executable
+    versions = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    name = f"python{needed}"
+    of_pyenv = sorted(map(str, versions.glob(f"{needed}.*/bin/{name}")))
+    for one in filter(None, [shutil.which(name), *of_pyenv]):
+        # One of pyenv's shims is there and yet starts nothing.
+        if subprocess.run([one, "-c", ""], capture_output=True, check=False).returncode == 0:
+            return one
+    raise NotHere(f"Python {needed} is not installed")
+
+
+def installed(lock, needed=""):
     """The folder of a lock's packages; installs them where they are not there yet.
 
-    `lock` is a folder with an npm lock file, or the name of a `.txt` of exact pins for pip.
+    `lock` is a folder with an npm lock file, or the name of a `.txt` of exact pins for pip, which
+    may need a Python of some version.
     """
     by_pip = lock.endswith(".txt")
     source = LOCKS / lock if by_pip else LOCKS / lock / "package-lock.json"
-    about = f"{platform.system()} {platform.machine()} {sys.version_info[:2] if by_pip else ''}"
+    of_pip = (needed or sys.version_info[:2]) if by_pip else ""
+    about = f"{platform.system()} {platform.machine()} {of_pip}"
     digest = hashlib.sha256(source.read_bytes() + about.encode()).hexdigest()[:12]
     root = cache_root()
     root.mkdir(parents=True, exist_ok=True)
@@ -67,7 +83,10 @@ def installed(lock):
                 packages = Path(partial) / "packages"
                 packages.mkdir()
                 print(f"         installing {lock} into {home}", flush=True)
-                (pip if by_pip else npm)(source, packages)
+                if by_pip:
+                    pip(source, packages, python(needed))
+                else:
+                    npm(source, packages)
                 packages.rename(home)
     return home
 
@@ -81,8 +100,8 @@ def npm(lock, folder):
     install(["npm", "ci", "--ignore-scripts", *quiet], folder)
 
 
-def pip(lock, folder):
-    command = [sys.executable, "-m", "pip"]
+def pip(lock, folder, interpreter):
+    command = [interpreter, "-m", "pip"]
     if subprocess.run([*command, "--version"], capture_output=True, check=False).returncode != 0:
         raise NotHere("pip is not installed for this Python")
     command += ["install", "--quiet", "--no-deps", "--only-binary", ":all:", "--no-warn-conflicts"]

@@ -9,7 +9,18 @@ import time
 import traceback
 from pathlib import Path
 
-from . import agents, cases, install, scenarios, servers, space, specialists, table, tap
+from . import (
+    agents,
+    cases,
+    install,
+    provider,
+    scenarios,
+    servers,
+    space,
+    specialists,
+    table,
+    tap,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 RUN = Path(__file__).resolve().parent.parent / "run"
@@ -44,6 +55,9 @@ def parse():
         "--run", action="append", choices=runs, metavar="RUN", help=f"of {', '.join(runs)}"
     )
     parser.add_argument(
+        "--long", action="store_true", help="70 turns under a limit of 60, and nothing else"
+    )
+    parser.add_argument(
         "--direct", action="store_true", help="without a gateway: does the client meet the sim?"
     )
     parser.add_argument(
@@ -55,7 +69,12 @@ def parse():
     unknown = [name for name in options.client if name not in names]
     if unknown:
         parser.error(f"no client {', '.join(unknown)}; there are {', '.join(names)}")
+    if options.long and options.direct:
+        parser.error("--long needs the gateway")
     options.client = options.client or names
+    if options.long:
+        able = [client.name for client in agents.CLIENTS if client.history]
+        options.client = [name for name in options.client if name in able]
     return options
 
 
@@ -71,7 +90,7 @@ def outside(options, chosen, plan):
             line(tally, "skipped", client.name, "", reason)
             continue
         try:
-            there = install.installed(client.lock)
+            there = install.installed(client.lock, client.python)
             if not client.is_in(there):
                 raise install.NotHere("it is not pinned for this kind of machine")
             packages[client.name] = str(there)
@@ -122,6 +141,8 @@ def inside(options):
 def wanted(options, client, run):
     if options.direct and (run.wrapped or "tool" not in [case.column for case in run.cases]):
         return False
+    if options.long != bool(run.long):
+        return False
     return (not options.run or run.name in options.run) and run.suits(client)
 
 
@@ -135,6 +156,8 @@ def one_run(options, binary, client, packages, run, tally, row):
             seen = play(options, binary, client, packages, run, folder)
             general = cases.ended_well(run, seen)
             results = [(case, general or case.check(seen)) for case in chosen]
+            if run.long:
+                results = [(case, [*general, *case.check(seen)]) for case in chosen]
         except Exception:  # pylint: disable=broad-except
             # A client that says what nobody thought of fails its line, not the others.
             general = [traceback.format_exc(limit=-3)]
@@ -153,9 +176,7 @@ def one_run(options, binary, client, packages, run, tally, row):
 
 def play(options, binary, client, packages, run, folder):
     """One start of the client: client, tap, gateway, tap, simulator."""
-    scenario = folder / "scenario.toml"
-    run.script(scenarios.Writer(client)).write(scenario)
-    with servers.sim(binary, folder, scenario) as sim:
+    with model(binary, client, run, folder) as sim:
         back = tap.Tap(sim.port)
         front = back
         if options.direct:
@@ -168,12 +189,24 @@ def play(options, binary, client, packages, run, folder):
                 front = tap.Tap(gateway.port)
                 limit = run.specialist_limit
                 given = specialists.prepare(binary, folder, limit) if limit else None
-                ended = agents.run(client, packages, folder, front.url, servers=given)
+                small = bool(run.long)
+                ended = agents.run(client, packages, folder, front.url, small, servers=given)
                 front.stop()
         back.stop()
     record(folder / "front.ndjson", front)
     record(folder / "back.ndjson", back)
-    return cases.Seen(client, ended, steps(folder), front.exchanges, back.exchanges)
+    sides = front.exchanges, back.exchanges
+    runs = servers.runs(binary, folder) if run.long else []
+    return cases.Seen(client, ended, steps(folder), *sides, runs, sim)
+
+
+def model(binary, client, run, folder):
+    """What plays the model: a simulator that is as strict as the providers are, or a lenient one."""
+    if run.long:
+        return provider.Provider(client, run.long)
+    scenario = folder / "scenario.toml"
+    run.script(scenarios.Writer(client)).write(scenario)
+    return servers.sim(binary, folder, scenario)
 
 
 def steps(folder):

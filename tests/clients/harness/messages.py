@@ -21,12 +21,13 @@ def refused_thread(exchange):
 
 def turns(exchanges):
     """Those of the agent's loop that the model got, in order: not titles and the like."""
-    return [e for e in asks(exchanges) if not refused_thread(e) and _has_tools(request(e))]
+    return [e for e in asks(exchanges) if not refused_thread(e) and has_tools(request(e))]
 
 
-def _has_tools(request):
+def has_tools(request):
     """In the field, or in an item, where Codex has them."""
     items = request.get("input", [])
+    items = [] if isinstance(items, str) else items
     added = (one for one in items if one.get("type") == "additional_tools")
     return bool(request.get("tools")) or any(one.get("tools") for one in added)
 

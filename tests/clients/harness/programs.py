@@ -4,6 +4,8 @@ keep it from calling home: the namespace would not let it, and it would wait for
 
 import json
 import sys
+from dataclasses import dataclass
+from pathlib import Path
 
 from . import specialists
 
@@ -17,16 +19,46 @@ def base_urls(url):
     }
 
 
+@dataclass(frozen=True)
+class Start:
+    """One start of a client."""
+
+    client: object
+    packages: Path
+    # The address of the server; none: the client must find that by itself.
+    url: str | None
+    prompt: str
+    # Its working folder and its home, both empty.
+    place: Path
+    home: Path
+    # Whether its context is to be so small that it compacts.
+    small: bool = False
+
+    def program(self, name):
+        """One that npm has put in place."""
+        return str(self.packages / "node_modules" / ".bin" / name)
+
+
 class Program:
     """What all have in common."""
 
     @staticmethod
-    def environment(_client, _url):
+    def environment(_start):
         return {}
 
     @staticmethod
-    def prepare(_place):
+    def prepare(_start):
         pass
+
+    @staticmethod
+    def arguments(_client, command, number):
+        """Those of a call of its tool that runs a command."""
+        return {"command": command, "description": f"Takes step {number}"}
+
+    @staticmethod
+    def answer(stdout):
+        """The last line: those that print text print all that the model said."""
+        return stdout.strip().splitlines()[-1]
 
 
 class ClaudeCode(Program):
@@ -36,10 +68,14 @@ class ClaudeCode(Program):
     QUIET = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
 
     @staticmethod
-    def command(packages, _client, _url, prompt):
-        wrapper = packages / "node_modules" / "@anthropic-ai" / "claude-code" / "cli-wrapper.cjs"
+    def command(start):
+        package = start.packages / "node_modules" / "@anthropic-ai" / "claude-code"
         options = ["--allowedTools", "Bash", "--output-format", "json"]
-        return ["node", str(wrapper), "-p", prompt, *options]
+        return ["node", str(package / "cli-wrapper.cjs"), "-p", start.prompt, *options]
+
+    @staticmethod
+    def environment(start):
+        return {"CLAUDE_AUTOCOMPACT_PCT_OVERRIDE": "20"} if start.small else {}
 
     @staticmethod
     def with_servers(file):
@@ -58,17 +94,29 @@ class Codex(Program):
     arguments, which is what `softland wrap` does by itself."""
 
     @staticmethod
-    def command(packages, client, url, prompt):
+    def command(start):
+        client = start.client
         # By the name that `wrap` knows it by.
-        program = packages / "node_modules" / ".bin" / "codex"
-        provider = f'{{name="softland",base_url="{url}/v1",env_key="OPENAI_API_KEY"}}'
+        program = start.program("codex")
+        provider = f'{{name="softland",base_url="{start.url}/v1",env_key="OPENAI_API_KEY"}}'
         given = ["-c", 'model_provider="softland"', "-c", f"model_providers.softland={provider}"]
         # Those that it knows no better have their tools in the field for tools.
         model = ["--model", "gpt-5.5"] if client.tool == "exec_command" else []
         # The namespace is its sandbox; its own needs more than that gives.
         free = "--dangerously-bypass-approvals-and-sandbox"
-        options = ["--json", "--skip-git-repo-check", free, *model]
-        return [str(program), *(given if url else []), "exec", *options, prompt]
+        # Above what its instructions and tools take.
+        tokens = 14_000 if client.tool == "exec_command" else 20_000
+        small = ["-c", f"model_auto_compact_token_limit={tokens}"] if start.small else []
+        options = ["--json", "--skip-git-repo-check", free, *model, *small]
+        return [program, *(given if start.url else []), "exec", *options, start.prompt]
+
+    @staticmethod
+    def arguments(client, command, _number):
+        given = {"cmd": command}
+        if client.tool == "exec_command":
+            return given
+        # A tool that takes a program, which calls the others.
+        return f"text((await tools.exec_command({json.dumps(given)})).output)"
 
     @staticmethod
     def answer(stdout):
@@ -88,19 +136,22 @@ class Opencode(Program):
     }
 
     @classmethod
-    def command(cls, packages, client, _url, prompt):
-        program = packages / "node_modules" / "opencode-linux-x64" / "bin" / "opencode"
-        model = cls.MODELS[client.protocol]
-        return [str(program), "run", "--format", "json", "--model", model, prompt]
+    def command(cls, start):
+        program = start.packages / "node_modules" / "opencode-linux-x64" / "bin" / "opencode"
+        model = cls.MODELS[start.client.protocol]
+        return [str(program), "run", "--format", "json", "--model", model, start.prompt]
 
-    @staticmethod
-    def environment(client, url):
+    @classmethod
+    def environment(cls, start):
         own = {"npm": "@ai-sdk/openai-compatible", "models": {"gpt-4.1": {}}}
-        providers = {"mine": own} if client.protocol == "chat" else {}
-        if url:
-            options = {"baseURL": f"{url}/v1"}
+        providers = {"mine": own} if start.client.protocol == "chat" else {}
+        if start.url:
+            options = {"baseURL": f"{start.url}/v1"}
             providers |= {"anthropic": {"options": options}, "openai": {"options": options}}
             own["options"] = {**options, "apiKey": "{env:OPENAI_API_KEY}"}
+        if start.small:
+            provider, _, model = cls.MODELS[start.client.protocol].partition("/")
+            providers[provider]["models"] = {model: {"limit": {"context": 16_000, "output": 4000}}}
         return {"OPENCODE_CONFIG_CONTENT": json.dumps({"provider": providers})}
 
     @staticmethod
@@ -121,23 +172,23 @@ class Aider(Program):
 """
 
     @staticmethod
-    def command(_packages, _client, _url, prompt):
+    def command(start):
         quiet = ["--no-check-update", "--no-show-release-notes", "--analytics-disable"]
         plain = ["--yes-always", "--no-git", "--no-pretty"]
         model = ["--model", "gpt-4.1", "--edit-format", "diff", "--no-show-model-warnings"]
         tested = ["--auto-test", "--test-cmd", "test $(wc -l < marker.txt) -ge 3"]
-        asked = [*tested, "--message", prompt, "marker.txt"]
+        asked = [*tested, "--message", start.prompt, "marker.txt"]
         return [sys.executable, "-S", "-B", "-m", "aider", *quiet, *plain, *model, *asked]
 
     @staticmethod
-    def environment(_client, _url):
+    def environment(_start):
         # Else it asks for a price list, three times.
         return {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
     @classmethod
-    def prepare(cls, place):
-        (place / "marker.txt").touch()
-        (place / ".aider.model.settings.yml").write_text(cls.SETTINGS, encoding="utf-8")
+    def prepare(cls, start):
+        (start.place / "marker.txt").touch()
+        (start.place / ".aider.model.settings.yml").write_text(cls.SETTINGS, encoding="utf-8")
 
     @staticmethod
     def answer(stdout):

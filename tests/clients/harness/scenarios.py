@@ -55,6 +55,10 @@ class Writer:
         if self._client.structured:
             given = _table({"summary": text, "steps": 1})
             self._lines += ["[[turn.call]]", 'tool = "final_result"', f"input = {given}"]
+        elif self._client.answers_by:
+            tool, key = self._client.answers_by
+            given = _table({key: text})
+            self._lines += ["[[turn.call]]", f'tool = "{tool}"', f"input = {given}"]
         else:
             self._lines.append(f"text = {json.dumps(text)}")
         return self
@@ -82,16 +86,10 @@ class Writer:
         self._lines.append(f"thinking = {json.dumps(text)}")
 
     def _call(self, number):
-        command = f"echo step-{number} >> {MARKER}; wc -l < {MARKER}"
-        tool = self._client.tool
-        if tool == "exec":
-            # Codex's tool that takes a program, which calls the others.
-            program = f"text((await tools.exec_command({json.dumps({'cmd': command})})).output)"
-            given = f"raw = {json.dumps(program)}"
-        elif tool == "exec_command":
-            given = f"input = {_table({'cmd': command})}"
+        tool, arguments = self._client.call(number)
+        if isinstance(arguments, str):
+            given = f"raw = {json.dumps(arguments)}"
         else:
-            arguments = {"command": command, "description": f"Takes step {number}"}
             given = f"input = {_table(arguments)}"
         return [f'tool = "{tool}"', given]
 

@@ -1,5 +1,6 @@
 """Starts and stops `softland sim` and `softland serve`, each on a free port of loopback."""
 
+import json
 import re
 import subprocess
 import time
@@ -75,6 +76,13 @@ url = "sqlite:{folder / "ledger.db"}"
         encoding="utf-8",
     )
     return Server([binary, "serve", "--config", str(config)], folder, "serve")
+
+
+def runs(binary, folder):
+    """The runs in the ledger of the gateway that ran in `folder`."""
+    command = [binary, "runs", "--config", "softland.toml", "--limit", "0", "--json"]
+    told = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in told.stdout.splitlines()]
 
 
 def wrap(binary, policy):

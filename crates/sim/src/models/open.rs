@@ -374,6 +374,7 @@ const MODELS: &[OpenModel] = &[
     // Tools by Responses only (third party).
     OpenModel { chat_tools: false, ..row("gpt-6-astra", GPT56, [10_000, 1_000, 12_500, 50_000]) },
     row("gpt-6.1-sol", GPT56, [2_000, 100, 2_500, 10_000]),
+    row("gpt-6.2-sol", GPT56, [2_000, 100, 2_500, 10_000]),
     row("gpt-6.1-terra", GPT56, [1_000, 50, 1_250, 5_000]),
     OpenModel {
         id: "model-router",

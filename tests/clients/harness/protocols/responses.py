@@ -8,14 +8,15 @@ RESULTS = {"function_call_output", "custom_tool_call_output"}
 
 
 def conversation(request):
-    return request["input"]
+    given = request["input"]
+    return [{"role": "user", "content": given}] if isinstance(given, str) else given
 
 
 def results(request):
     """The texts of all tool results in a request, in order."""
     return [
         _text(item["output"])
-        for item in request["input"]
+        for item in conversation(request)
         if item.get("type") in RESULTS
     ]
 
