@@ -28,7 +28,7 @@ UNREACHABLE = (
     "Could not find a suitable TLS CA certificate bundle",
     "ProxyError",
 )
-INSTALL_SECONDS = 1500
+INSTALL_SECONDS = 600
 
 
 class NotHere(Exception):
