@@ -27,6 +27,10 @@ use crate::digest::Digest;
 use crate::event::Call;
 use crate::policy::LoopKind;
 
+/// Turns that the evidence of a loop names, its newest, where the loop's limit needs no more: a loop
+/// may be as long as its history, and is told of again in each of its turns.
+pub(crate) const NAMED: usize = 64;
+
 /// What a detector saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -2,13 +2,14 @@
 //! live loop, the gateway and the replay of recordings all read by this.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::addition::{Addition, AdditionKind, Place};
 use crate::digest::Digest;
-use crate::event::{Facts, Finished, User};
+use crate::event::{Facts, Finished, User, UserText};
 use crate::lines;
 use crate::pinned::{Pinned, Records};
 use crate::policy::{Policy, RunBoundary};
@@ -29,13 +30,13 @@ pub struct Transcript {
     run: Option<(Digest, Arc<Run>)>,
     runs: u64,
     /// Digests of the user texts of this run.
-    asked: Vec<Digest>,
+    asked: BTreeSet<Digest>,
     /// What was used before the history was compacted, until its first message is taken.
     carried: Option<Used>,
     /// The answer tool that the client forces.
     answer_tool: Option<String>,
     /// Where runs of the name that the conversation goes by began, if it has one.
-    named: Option<Vec<Digest>>,
+    named: Option<BTreeSet<Digest>>,
 }
 
 /// Where a message that was not taken yet will stand.
@@ -65,7 +66,7 @@ impl Transcript {
     /// without one is pinned to `policy`.
     #[must_use]
     pub fn new(role: Role, policy: impl Into<Arc<Policy>>, records: Records) -> Self {
-        let (policy, run, asked) = (policy.into(), None, Vec::new());
+        let (policy, run, asked) = (policy.into(), None, BTreeSet::new());
         let (chain, carried, answer_tool, named) = (Digest::EMPTY, None, None, None);
         Self { role, policy, records, chain, run, runs: 0, asked, carried, answer_tool, named }
     }
@@ -119,7 +120,7 @@ impl Transcript {
     /// by that alone: `begun` are the places where runs of that name began. A name without any is
     /// new, and its run begins at the newest human message. To be said before anything is taken.
     pub fn named(&mut self, begun: Vec<Digest>) {
-        self.named = Some(begun);
+        self.named = Some(begun.into_iter().collect());
     }
 
     /// Takes a turn of the model.
@@ -222,13 +223,7 @@ impl Transcript {
     }
 
     fn remember(&mut self, user: &User<'_>) {
-        for text in &user.texts {
-            let digest = text.digest();
-            // Harnesses say the same words after every turn.
-            if self.asked.last() != Some(&digest) {
-                self.asked.push(digest);
-            }
-        }
+        self.asked.extend(user.texts.iter().map(UserText::digest));
     }
 
     /// Whether a message that stands at this place begins a run.

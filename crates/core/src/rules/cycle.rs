@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use super::{Evidence, Round, Signal, SignalKind};
+use super::{Evidence, NAMED, Round, Signal, SignalKind};
 use crate::because::{Because, Reason};
 use crate::digest::Digest;
 use crate::policy::Policy;
@@ -60,7 +60,9 @@ impl Cycle {
         if limit == 0 || held == 0 || repeats < limit || shorter {
             return None;
         }
-        let span = (held + period as u64).min(turn);
+        // The newest ones, as many at least as the limit asks for.
+        let named = limit.saturating_mul(period as u64).max(NAMED as u64);
+        let span = (held + period as u64).min(named).min(turn);
         Some(Signal {
             signal: SignalKind::Cycle,
             evidence: Evidence {

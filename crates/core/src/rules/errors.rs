@@ -3,19 +3,22 @@
 //! the same errors keep coming, in whatever order. Ever new errors are progress; a round in which
 //! one call works, other tools and a person's word begin afresh.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
-use alloc::vec::Vec;
 
-use super::{Evidence, Round, Signal, SignalKind};
+use super::{Evidence, NAMED, Round, Signal, SignalKind};
 use crate::because::{Because, Reason};
 use crate::digest::Digest;
 use crate::policy::Policy;
 
-/// The streak.
+/// The streak, from its newest rounds with no more different errors than the limit on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Errors {
-    failed: Vec<Failed>,
+    failed: VecDeque<Failed>,
+    /// How often each error is among them.
+    errors: BTreeMap<Digest, u64>,
+    /// How many of the newest have one error.
+    same: usize,
 }
 
 /// A round that failed as a whole.
@@ -33,21 +36,20 @@ impl Errors {
             return None;
         }
         let newest = failure(round);
-        let tools = self.failed.last().map(|failed| failed.tools);
+        let tools = self.failed.back().map(|failed| failed.tools);
         if newest.map(|newest| newest.tools) != tools {
-            self.failed.clear();
+            self.clear();
         }
         let newest = newest?;
-        self.failed.push(newest);
         let limit = policy.error_limit;
         if limit == 0 {
             return None;
         }
-        let same = self.failed.iter().rev().take_while(|f| f.error == newest.error).count();
-        if same as u64 >= limit {
-            return Some(self.signal(round, same, newest.error, None, policy));
+        self.push(newest, limit);
+        if self.same as u64 >= limit {
+            return Some(self.signal(round, self.same, newest.error, None, policy));
         }
-        let few = self.of_few(limit);
+        let few = self.failed.len();
         if (few as u64) < limit.saturating_mul(2) {
             return None;
         }
@@ -59,14 +61,21 @@ impl Errors {
         *self = Self::default();
     }
 
-    /// How many of the newest rounds have no more than so many different errors.
-    fn of_few(&self, most: u64) -> usize {
-        let mut errors = BTreeSet::new();
-        let few = |failed: &&Failed| {
-            errors.insert(failed.error);
-            errors.len() as u64 <= most
-        };
-        self.failed.iter().rev().take_while(few).count()
+    /// Adds a round, and lets go of the oldest as long as there are more different errors than `most`.
+    fn push(&mut self, newest: Failed, most: u64) {
+        let again = self.failed.back().is_some_and(|failed| failed.error == newest.error);
+        self.same = if again { self.same + 1 } else { 1 };
+        self.failed.push_back(newest);
+        *self.errors.entry(newest.error).or_default() += 1;
+        while self.errors.len() as u64 > most {
+            let Some(oldest) = self.failed.pop_front() else { return };
+            if let Some(count) = self.errors.get_mut(&oldest.error) {
+                *count -= 1;
+                if *count == 0 {
+                    self.errors.remove(&oldest.error);
+                }
+            }
+        }
     }
 
     fn signal(
@@ -78,7 +87,9 @@ impl Errors {
         policy: &Policy,
     ) -> Signal {
         let first = round.calls.first();
-        let members = self.failed.iter().skip(self.failed.len().saturating_sub(count));
+        let named = usize::try_from(policy.error_limit.saturating_mul(2)).unwrap_or(usize::MAX);
+        let named = count.min(named.max(NAMED));
+        let members = self.failed.iter().skip(self.failed.len().saturating_sub(named));
         Signal {
             signal: SignalKind::Errors,
             evidence: Evidence {
