@@ -5,6 +5,7 @@
 //! by that protocol's module. It does not know whether an edit is wise, and the result is only as
 //! valid as the JSON handed in.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::json::{self, Span, Str, write_str};
@@ -13,6 +14,8 @@ use crate::json::{self, Span, Str, write_str};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Splice {
     edits: Vec<(Span, Vec<u8>)>,
+    /// Where elements were put into lists that had none.
+    filled: BTreeSet<usize>,
 }
 
 /// Why edits cannot be applied: they are not of this body, or not of one mind.
@@ -46,7 +49,7 @@ impl Splice {
     /// No edits.
     #[must_use]
     pub const fn new() -> Self {
-        Self { edits: Vec::new() }
+        Self { edits: Vec::new(), filled: BTreeSet::new() }
     }
 
     /// Whether there is nothing to do.
@@ -113,7 +116,7 @@ impl Splice {
             Some(last) => self.insert(last.end, [b",", element].concat()),
             None => {
                 let at = list.end.saturating_sub(1);
-                let first = !self.edits.iter().any(|(span, _)| *span == Span::new(at, at));
+                let first = self.filled.insert(at);
                 self.insert(at, if first { element.to_vec() } else { [b",", element].concat() });
             }
         }

@@ -9,6 +9,7 @@ mod back;
 mod call;
 mod calls;
 mod details;
+mod members;
 mod objects;
 mod parts;
 #[cfg(test)]

@@ -47,6 +47,8 @@ struct Building {
     /// The concatenated `partial_json`.
     json: String,
     citations: Vec<String>,
+    /// Deltas that set members of it.
+    deltas: Vec<String>,
     closed: bool,
 }
 
@@ -197,7 +199,8 @@ impl Assembler {
 
     fn place(&mut self, index: u32, block: Block, closed: bool) {
         self.by_index.insert(index, self.open.len());
-        self.open.push(Building { block, json: String::new(), citations: Vec::new(), closed });
+        let (json, citations, deltas) = (String::new(), Vec::new(), Vec::new());
+        self.open.push(Building { block, json, citations, deltas, closed });
     }
 
     fn message_delta(&mut self, delta: &MessageDelta<'_>) {
@@ -254,10 +257,10 @@ impl Building {
             (Event::CitationsDelta { citation, .. }, Block::Text { .. }) => {
                 self.citations.push((*citation).to_owned());
             }
-            (Event::OtherDelta { kind, raw: delta, .. }, Block::Other { raw, .. })
+            (Event::OtherDelta { kind, raw: delta, .. }, Block::Other { .. })
                 if *kind == "compaction_delta" =>
             {
-                *raw = merged(raw, delta);
+                self.deltas.push((*delta).to_owned());
             }
             (Event::BlockStop { .. }, _) => self.closed = true,
             _ => return false,
@@ -270,6 +273,9 @@ impl Building {
             self.block.close(&self.json);
         } else if let Block::ToolUse { input, .. } = &mut self.block {
             stream_input(input, &self.json);
+        }
+        if let (Block::Other { raw, .. }, false) = (&mut self.block, self.deltas.is_empty()) {
+            *raw = merged(raw, &self.deltas);
         }
         if let (Block::Text { extra, .. }, false) = (&mut self.block, self.citations.is_empty()) {
             let list = extra.entry("citations".to_owned()).or_default();
@@ -322,19 +328,25 @@ fn with_elements(list: &str, more: &[String]) -> String {
     format!("[{}]", all.join(","))
 }
 
-/// The object `block` with the members of `delta`, its type apart, set.
-fn merged(block: &str, delta: &str) -> String {
+/// The object `block` with the members of `deltas`, their types apart, set: each where it came last.
+fn merged(block: &str, deltas: &[String]) -> String {
     let mut members: Vec<(String, String)> = Vec::new();
-    each_member(block, |key, value| members.push((key.to_owned(), value.to_owned())));
-    each_member(delta, |key, value| {
-        if key == "type" {
-            return;
-        }
-        members.retain(|(name, _)| name != key);
+    let mut last: BTreeMap<String, usize> = BTreeMap::new();
+    each_member(block, |key, value| {
+        last.insert(key.to_owned(), members.len());
         members.push((key.to_owned(), value.to_owned()));
     });
+    for delta in deltas {
+        each_member(delta, |key, value| {
+            if key != "type" {
+                last.insert(key.to_owned(), members.len());
+                members.push((key.to_owned(), value.to_owned()));
+            }
+        });
+    }
     let mut out = Vec::new();
-    for (name, value) in &members {
+    let stands = |(at, (name, _)): &(usize, &(String, String))| last.get(name) == Some(at);
+    for (_, (name, value)) in members.iter().enumerate().filter(stands) {
         out.push(if out.is_empty() { b'{' } else { b',' });
         write_str(&mut out, name);
         out.push(b':');

@@ -5,7 +5,8 @@
 //! itself is added and one that is followed by null stays. Encrypted data and another `id` begin a
 //! detail of their own. Of a whole response every detail stays byte for byte.
 
-use crate::json::{Cursor, Error, Kind, Str, write_str};
+use super::members::Members;
+use crate::json::{Cursor, Error, Kind, Str};
 
 /// How many of the newest details are searched for the one to continue. Only to keep a hostile
 /// stream from costing time beyond its length.
@@ -25,8 +26,7 @@ struct Detail {
     kind: String,
     id: String,
     encrypted: bool,
-    /// Names and raw values, in the order they first came.
-    members: Vec<(String, String)>,
+    members: Members,
 }
 
 impl Details {
@@ -74,7 +74,10 @@ impl Detail {
                 _ => {}
             }
             let value = cursor.skip_value()?.of(whole);
-            detail.set(name.into_owned(), value);
+            // Of two of one name the last stands.
+            if let Some(old) = detail.members.known(&name, value) {
+                value.clone_into(old);
+            }
             Ok::<_, Error>(())
         })?;
         span.of(whole).clone_into(&mut detail.raw);
@@ -94,43 +97,25 @@ impl Detail {
         if self.id.is_empty() {
             self.id = piece.id;
         }
-        for (name, value) in piece.members {
+        for (name, value) in piece.members.into_list() {
             let joined = matches!(name.as_str(), "text" | "summary");
-            match self.members.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, old)) if joined && old.starts_with('"') && value.starts_with('"') => {
+            match self.members.known(&name, &value) {
+                Some(old) if joined && old.starts_with('"') && value.starts_with('"') => {
                     // Both are scanned strings: the pieces between their quotes, in one string.
                     old.pop();
                     old.push_str(value.get(1..).unwrap_or_default());
                 }
-                Some((_, old)) => {
+                Some(old) => {
                     if value != "null" && value != "\"\"" {
                         *old = value;
                     }
                 }
-                None => self.members.push((name, value)),
+                None => {}
             }
         }
     }
 
-    /// Notes a member; of two of one name the last stands.
-    fn set(&mut self, name: String, value: &str) {
-        self.members.retain(|(known, _)| *known != name);
-        self.members.push((name, value.to_owned()));
-    }
-
     fn into_json(self) -> String {
-        if !self.raw.is_empty() {
-            return self.raw;
-        }
-        let mut out = Vec::new();
-        for (name, value) in &self.members {
-            out.push(if out.is_empty() { b'{' } else { b',' });
-            write_str(&mut out, name);
-            out.push(b':');
-            out.extend_from_slice(value.as_bytes());
-        }
-        out.push(b'}');
-        // Only text went into it.
-        String::from_utf8(out).unwrap_or_default()
+        if self.raw.is_empty() { self.members.into_json() } else { self.raw }
     }
 }

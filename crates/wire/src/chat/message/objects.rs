@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::Extra;
-use crate::json::{Cursor, Error, write_str};
+use super::{Extra, members::Members};
+use crate::json::{Cursor, Error};
 
 /// Objects under way, by the names of their members in the message.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Objects(BTreeMap<String, Vec<(String, String)>>);
+pub(super) struct Objects(BTreeMap<String, Members>);
 
 impl Objects {
     /// Takes a piece: texts are joined, but for those that name the whole; of anything else the
@@ -18,16 +18,15 @@ impl Objects {
         let _ = Cursor::new(piece).members(|cursor, member| {
             let value = cursor.skip_value()?.of(piece);
             let name = member.key.unescape();
-            match members.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, old)) if old.starts_with('"') && value.starts_with('"') => {
+            match members.known(&name, value) {
+                Some(old) if old.starts_with('"') && value.starts_with('"') => {
                     if !matches!(&*name, "id" | "type") {
                         old.pop();
                         old.push_str(value.get(1..).unwrap_or_default());
                     }
                 }
-                Some((_, old)) if value != "null" => value.clone_into(old),
-                Some(_) => {}
-                None => members.push((name.into_owned(), value.to_owned())),
+                Some(old) if value != "null" => value.clone_into(old),
+                Some(_) | None => {}
             }
             Ok::<_, Error>(())
         });
@@ -40,19 +39,6 @@ impl Objects {
 
     /// Writes each object among the other members.
     pub(super) fn finish(self, extra: &mut Extra) {
-        for (name, members) in self.0 {
-            let mut out = vec![b'{'];
-            for (n, (name, value)) in members.iter().enumerate() {
-                if n > 0 {
-                    out.push(b',');
-                }
-                write_str(&mut out, name);
-                out.push(b':');
-                out.extend_from_slice(value.as_bytes());
-            }
-            out.push(b'}');
-            // Only text went into it.
-            extra.insert(name, String::from_utf8(out).unwrap_or_default());
-        }
+        extra.extend(self.0.into_iter().map(|(name, members)| (name, members.into_json())));
     }
 }
