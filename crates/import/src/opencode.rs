@@ -116,7 +116,8 @@ impl Known {
                 let message = self.messages.get(at).ok_or("a part of no message")?;
                 let open = open.get_mut(&*message.session).ok_or("a part of no session")?;
                 let data = row.text("data").ok_or("no `data`")?;
-                if !open.order.get(open.next..).unwrap_or_default().contains(&at) {
+                // In the order of the messages.
+                if open.order.get(open.next..).unwrap_or_default().binary_search(&at).is_err() {
                     return Err("a part that comes behind its message's end".to_owned());
                 }
                 open.advance(self, out, at);

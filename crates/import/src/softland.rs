@@ -268,10 +268,13 @@ impl Run {
             if let Some(calls) = self.calls {
                 out.counted(talk, calls);
             }
+            let mut places: BTreeMap<u64, u64> = BTreeMap::new();
+            for (number, place) in self.turns.iter().zip(1..) {
+                places.entry(*number).or_insert(place);
+            }
             for one in std::mem::take(&mut self.noted) {
-                let place = |turn: &u64| self.turns.iter().position(|number| number == turn);
-                let known = one.evidence.turns.iter().filter_map(place);
-                let turns = known.map(|place| place as u64 + 1).collect();
+                let turns = one.evidence.turns.iter().filter_map(|turn| places.get(turn).copied());
+                let turns = turns.collect();
                 out.noted(talk, Noted { evidence: Evidence { turns, ..one.evidence }, ..one });
             }
             if let Some((outcome, reason)) = &self.ended {

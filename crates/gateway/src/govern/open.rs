@@ -1,7 +1,7 @@
 //! Before a request is sent: whose it is, which policy holds, what its run has used, and what may
 //! be reserved for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -286,15 +286,18 @@ impl Opening {
     /// that begins, of one before it in the conversation.
     fn known(&self, state: &RunState) -> Option<Counted> {
         if self.metered || state.known.is_some() {
-            return state.known.filter(|known| self.goes_on_from(known));
+            let here = |known: &Counted| {
+                let before = self.outline.answered.iter().any(|turn| turn.before == known.context);
+                before || self.outline.here == known.context
+            };
+            return state.known.filter(here);
         }
+        let before: HashSet<Digest> =
+            self.outline.answered.iter().map(|turn| turn.before).collect();
+        let goes_on =
+            |known: &Counted| before.contains(&known.context) || self.outline.here == known.context;
         let known = self.place.kept.runs.values().filter_map(|run| run.known);
-        known.filter(|known| self.goes_on_from(known)).max_by_key(|known| known.tokens)
-    }
-
-    fn goes_on_from(&self, known: &Counted) -> bool {
-        let before = self.outline.answered.iter().any(|turn| turn.before == known.context);
-        before || self.outline.here == known.context
+        known.filter(goes_on).max_by_key(|known| known.tokens)
     }
 
     /// How often this same context was answered in vain.

@@ -174,13 +174,18 @@ impl Tape {
         let mut state = self.state();
         let waiting = state.waiting.take().unwrap_or_default();
         (state.whole, state.results) = (state.whole.max(turns.0), state.results.max(turns.1));
-        let mut twice: Vec<Step> = steps.clone();
+        let mut had: HashMap<_, usize> = HashMap::new();
+        if !waiting.is_empty() {
+            for step in &steps {
+                *had.entry(identity_of(step)).or_default() += 1;
+            }
+        }
         for step in steps {
             self.put(&mut state, step);
         }
         for step in waiting {
-            match twice.iter().position(|had| is_same(had, &step)) {
-                Some(at) => drop(twice.swap_remove(at)),
+            match had.get_mut(&identity_of(&step)).filter(|left| **left > 0) {
+                Some(left) => *left -= 1,
                 None => self.put(&mut state, step),
             }
         }
@@ -282,8 +287,7 @@ impl Tape {
     }
 }
 
-/// Whether two are one record; their numbers are not known alike.
-fn is_same(one: &Step, other: &Step) -> bool {
-    (one.at, one.turn, &one.event, &one.fields)
-        == (other.at, other.turn, &other.event, &other.fields)
+/// What two steps have in common that are one record; their numbers are not known alike.
+fn identity_of(step: &Step) -> (u64, u64, String, String) {
+    (step.at, step.turn, step.event.clone(), step.fields.clone())
 }

@@ -3,7 +3,7 @@
 
 mod recorded;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use softland_session::core::policy::Policy;
 use softland_session::core::{Class, Digest, Evidence, Signal, SignalKind};
@@ -17,6 +17,7 @@ const NAMED: usize = 200;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     listings: Vec<Listing>,
+    newest: Newest,
     /// Turns in a row that were empty or trivial, oldest first.
     silent: Vec<(u64, SignalKind)>,
     /// The turn before looks trivial: what follows tells.
@@ -31,6 +32,9 @@ pub(crate) struct Seen {
     /// Rows of one prompt that were answered trivially.
     stale: Option<(u64, Vec<u64>)>,
 }
+
+/// The place of the newest listing of a kind and identity.
+type Newest = BTreeMap<(SignalKind, Digest), usize>;
 
 /// One signal with its members.
 #[derive(Clone, Debug)]
@@ -157,7 +161,8 @@ impl Seen {
         if policy.stale_limit > 0 && count >= policy.stale_limit {
             let first = turns.first().copied().unwrap_or(0);
             let identity = Digest::of(&prompt.to_le_bytes()).then(Digest::of(&first.to_le_bytes()));
-            if goes_on(&mut self.listings, SignalKind::Stale, identity, first, turn) {
+            if goes_on((&mut self.listings, &self.newest), SignalKind::Stale, identity, first, turn)
+            {
                 return count;
             }
             let text = format!("one prompt of {prompt} tokens, answered in 1 to 5 tokens");
@@ -187,7 +192,7 @@ impl Seen {
         if count >= policy.empty_limit.max(1) {
             let first = self.silent.first().map_or(0, |(turn, _)| *turn);
             let identity = Digest::of(&first.to_le_bytes());
-            if goes_on(&mut self.listings, kind, identity, first, turn) {
+            if goes_on((&mut self.listings, &self.newest), kind, identity, first, turn) {
                 return count;
             }
             for kind in [SignalKind::Empty, SignalKind::Trivial] {
@@ -209,7 +214,13 @@ impl Seen {
         if self.truncated.len() > CONTINUATIONS {
             let first = self.truncated.first().copied().unwrap_or(0);
             let identity = Digest::of(&first.to_le_bytes());
-            if goes_on(&mut self.listings, SignalKind::Truncated, identity, first, turn) {
+            if goes_on(
+                (&mut self.listings, &self.newest),
+                SignalKind::Truncated,
+                identity,
+                first,
+                turn,
+            ) {
                 return;
             }
             let turns = self.truncated.clone();
@@ -232,7 +243,7 @@ impl Seen {
         let before = self.said_before.map_or(0, |(_, count)| count);
         if policy.repeat_limit > 0 && turns.len() as u64 + before >= policy.repeat_limit {
             let first = turns.first().copied().unwrap_or(0);
-            if goes_on(&mut self.listings, SignalKind::Repeat, text, first, turn) {
+            if goes_on((&mut self.listings, &self.newest), SignalKind::Repeat, text, first, turn) {
                 return;
             }
             let again = "the same text again, without a call";
@@ -252,11 +263,10 @@ impl Seen {
 
     /// Lists a signal, or adds its members to the one that it goes on with.
     fn list(&mut self, kind: SignalKind, identity: Digest, evidence: Evidence, fresh: usize) {
-        let goes_on = self.listings.iter_mut().rev().find(|listing| {
-            listing.kind == kind
-                && listing.identity == identity
-                && evidence.turns.iter().any(|turn| listing.members.contains(turn))
-        });
+        let newest = self.newest.get(&(kind, identity));
+        let goes_on = newest
+            .and_then(|at| self.listings.get_mut(*at))
+            .filter(|listing| evidence.turns.iter().any(|turn| listing.members.contains(turn)));
         match goes_on {
             Some(listing) => {
                 // Evidence has the whole streak, oldest first; a long one is not gone through again.
@@ -264,35 +274,34 @@ impl Seen {
                 let new = evidence.turns.into_iter().rev().take_while(|turn| *turn > known);
                 listing.members.extend(new);
             }
-            None => self.listings.push(Listing {
-                kind,
-                identity,
-                members: evidence.turns.into_iter().collect(),
-                fresh,
-                recorded: false,
-                call: evidence.call,
-                result: evidence.result,
-                text: evidence.text,
-            }),
+            None => {
+                self.newest.insert((kind, identity), self.listings.len());
+                self.listings.push(Listing {
+                    kind,
+                    identity,
+                    members: evidence.turns.into_iter().collect(),
+                    fresh,
+                    recorded: false,
+                    call: evidence.call,
+                    result: evidence.result,
+                    text: evidence.text,
+                });
+            }
         }
     }
 }
 
-/// Adds a turn to the listing that holds the first of its streak, if there is one: a streak may be
-/// long, and is not gone through again at each of its turns.
+/// Adds a turn to the newest listing of its kind and identity, if that holds the first of its
+/// streak: a streak may be long, and is not gone through again at each of its turns.
 fn goes_on(
-    listings: &mut [Listing],
+    (listings, newest): (&mut [Listing], &Newest),
     kind: SignalKind,
     identity: Digest,
     first: u64,
     turn: u64,
 ) -> bool {
-    let same = |one: &&mut Listing| one.kind == kind && one.identity == identity;
-    let found = listings.iter_mut().rev().find(same);
-    let Some(listing) =
-        found.filter(|one| one.members.contains(&first) || one.kind != SignalKind::Repeat)
-    else {
-        return false;
-    };
-    listing.members.insert(turn)
+    let listing = newest.get(&(kind, identity)).and_then(|at| listings.get_mut(*at));
+    listing
+        .filter(|one| one.members.contains(&first) || one.kind != SignalKind::Repeat)
+        .is_some_and(|one| one.members.insert(turn))
 }
