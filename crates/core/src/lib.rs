@@ -45,7 +45,7 @@ pub use outcome::{Ended, Outcome, Remaining};
 pub use pinned::{Decided, Pinned, Records};
 pub use rules::trivial::looks as looks_trivial;
 pub use rules::{Evidence, Signal, SignalKind};
-pub use run::{Admission, Advice, Phase, Role, Run};
+pub use run::{Admission, Admitted, Advice, Phase, Role, Run};
 pub use rung::Rung;
 pub use time::{Millis, NoTime};
 pub use transcript::{Here, Step, Transcript};

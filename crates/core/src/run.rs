@@ -24,7 +24,7 @@ use crate::used::Used;
 use loops::Loops;
 use round::OpenRound;
 
-pub use admit::Admission;
+pub use admit::{Admission, Admitted};
 pub use lands::Advice;
 
 /// Who executes the tools.

@@ -37,8 +37,8 @@ pub(crate) struct Chat {
     placer: Assembler,
     /// Whether the response under way has begun.
     begun: bool,
-    /// The keys of its blocks, in the order in which they began.
-    keys: Vec<u32>,
+    /// The place of its blocks in the order in which they began, by their keys.
+    places: BTreeMap<u32, usize>,
     /// What every chunk of the client's stream says of itself: id, time, model.
     head: Option<(String, u64, String)>,
     responses: u32,
@@ -70,7 +70,7 @@ impl Chat {
             assembler: Assembler::new(MAX_RESPONSE),
             placer: Assembler::new(MAX_RESPONSE),
             begun: false,
-            keys: Vec::new(),
+            places: BTreeMap::new(),
             head: None,
             responses: 0,
             origin: None,
@@ -106,9 +106,8 @@ impl Chat {
             read.closing = choice.finish_reason.is_some();
         }
         for part in &parts {
-            if !self.keys.contains(&part.key) {
-                self.keys.push(part.key);
-            }
+            let place = self.places.len();
+            self.places.entry(part.key).or_insert(place);
         }
         read.parts = match parts.as_slice() {
             [] => Parts::None,
@@ -172,7 +171,7 @@ impl Chat {
         Reply {
             id: message.id.clone(),
             model: message.model.clone(),
-            blocks: block::ordered(&message, &self.keys),
+            blocks: block::ordered(&message, &self.places),
             stop: stop(&message),
             whole: !cut,
             tokens: message.usage.tokens,
@@ -229,7 +228,7 @@ impl Framing for Chat {
         self.assembler = Assembler::new(MAX_RESPONSE);
         self.rewind();
         self.begun = false;
-        self.keys.clear();
+        self.places.clear();
         self.shown.clear();
         self.responses += 1;
         self.gap = self.text;

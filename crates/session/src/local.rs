@@ -143,9 +143,9 @@ fn gathered(request: &Request<'_>, run: &Run) -> Vec<String> {
             break;
         }
         rounds -= 1;
-        items.extend(here.into_iter().rev().map(|(id, text)| (id, None, text)));
+        let room = RESULTS - items.len();
+        items.extend(here.into_iter().rev().take(room).map(|(id, text)| (id, None, text)));
     }
-    items.truncate(RESULTS);
     items
         .into_iter()
         .rev()

@@ -69,12 +69,6 @@ impl Outline {
         outline
     }
 
-    /// The digest of all messages before this one.
-    pub(crate) fn before(request: &Request<'_>, message: &RequestMessage<'_>) -> Digest {
-        let before = request.messages.list.iter().take_while(|m| m.span != message.span);
-        before.fold(Digest::EMPTY, |chain, message| link(chain, request, message))
-    }
-
     /// What a response's calls will be known by in later histories.
     #[must_use]
     pub fn calls_of(ids: &[&str]) -> Option<Digest> {
@@ -116,6 +110,32 @@ impl Outline {
                 _ => {}
             }
         }
+    }
+}
+
+/// The digests of the messages before each of those that are asked for, in their order.
+#[derive(Debug)]
+pub(crate) struct Prefix<'r> {
+    request: &'r Request<'r>,
+    /// The first message that is not in the digest.
+    next: usize,
+    chain: Digest,
+}
+
+impl<'r> Prefix<'r> {
+    pub(crate) fn of(request: &'r Request<'r>) -> Self {
+        Self { request, next: 0, chain: Digest::EMPTY }
+    }
+
+    /// The digest of all messages before the one at this place, which is behind those that were
+    /// asked for.
+    pub(crate) fn before(&mut self, place: usize) -> Digest {
+        let list = self.request.messages.list.get(self.next..place).unwrap_or_default();
+        for message in list {
+            self.chain = link(self.chain, self.request, message);
+        }
+        self.next = self.next.max(place);
+        self.chain
     }
 }
 

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use softland_core::{Admission, Call, Role, Run};
+use softland_core::{Admission, Admitted, Call, Role, Run};
 use softland_wire::Tokens;
 use softland_wire::json::{self, ErrorKind, Str};
 use softland_wire::sse::{Decoder, Frame, write_event};
@@ -65,10 +65,16 @@ pub(crate) struct Relay {
     bare: Vec<u8>,
     /// A last event that was cut: nothing may follow it, and it follows what ends a message.
     half: Vec<u8>,
-    /// Calls of the response under way, in order: shown id, name, whether the provider runs it.
-    names: Vec<(String, String, bool)>,
+    /// The ids that calls of the response under way are shown under, in order.
+    shown_ids: Vec<String>,
+    /// What those calls leave to the next one.
+    admitted: Admitted,
+    /// Up to this slot no thinking waits that could still be shown.
+    released: usize,
     run: Arc<Run>,
     ids: BTreeSet<String>,
+    /// The number in the next id of softland's own.
+    next_id: usize,
     role: Role,
     /// Bytes of the response under way, and whether an event of the protocol's was among them.
     received: usize,
@@ -108,8 +114,11 @@ impl Relay {
             closing: Vec::new(),
             bare: Vec::new(),
             half: Vec::new(),
-            names: Vec::new(),
+            shown_ids: Vec::new(),
+            admitted: Admitted::default(),
+            released: 0,
             run,
+            next_id: ids.len(),
             ids,
             role,
             received: 0,
@@ -146,7 +155,9 @@ impl Relay {
         self.closing.clear();
         self.bare.clear();
         self.half.clear();
-        self.names.clear();
+        self.shown_ids.clear();
+        self.admitted = Admitted::default();
+        self.released = 0;
         self.received = 0;
         self.known = false;
         self.over = false;
@@ -250,12 +261,15 @@ impl Relay {
             if known && !part.anew {
                 return false;
             }
-            self.names.push((String::new(), name.unescape().into_owned(), server));
-            // The answer tool's call waits for the verdict, as text does.
-            let answers = self.run.answer_tool() == Some(&*name.unescape());
-            let passes = !server && !answers && (self.role == Role::Engine || self.last_passes());
+            let passes = match self.admit_next(&name.unescape(), server) {
+                Admission::Run => true,
+                // The answer tool's call waits for the verdict, as text does.
+                Admission::Answer | Admission::Server => false,
+                Admission::Refused(_) | Admission::ToolRefused(_) => self.role == Role::Engine,
+            };
             if passes {
-                self.names.clear();
+                // What was held is read again.
+                self.admitted = Admitted::default();
             }
             passes
         })
@@ -378,29 +392,21 @@ impl Relay {
     fn open_call(&mut self, id: Str<'_>, name: Str<'_>, server: bool) -> Slot {
         let id = id.unescape();
         let shown_id = self.own_id(&id).unwrap_or_else(|| id.into_owned());
-        self.names.push((shown_id.clone(), name.unescape().into_owned(), server));
+        self.shown_ids.push(shown_id.clone());
+        let admission = self.admit_next(&name.unescape(), server);
         let passes = match self.mode {
             Mode::Live { calls: false } => false,
             _ if self.is_gated() => false,
-            _ if self.role == Role::Engine || server => true,
-            _ => self.last_passes(),
+            _ => self.role == Role::Engine || server || !admission.is_refused(),
         };
         Slot::call(shown_id, passes)
     }
 
-    /// Whether the newest call passes, as far as the calls so far decide it. Later calls can only
+    /// What becomes of the next call, as far as the calls so far decide it. Later calls can only
     /// take from `batch = "none"`, whose calls all wait ([`Mode::Live`] without calls).
-    fn last_passes(&self) -> bool {
-        let admissions = self.run.admit(&self.calls());
-        admissions.last().is_none_or(|admission| {
-            matches!(admission, Admission::Run | Admission::Answer | Admission::Server)
-        })
-    }
-
-    /// The calls of the response under way, so far.
-    fn calls(&self) -> Vec<Call<'_>> {
-        let names = self.names.iter();
-        names.map(|(_, name, server)| Call { id: "", name, input: "{}", server: *server }).collect()
+    fn admit_next(&mut self, name: &str, server: bool) -> Admission {
+        let call = Call { id: "", name, input: "{}", server };
+        self.run.admit_next(&call, &mut self.admitted)
     }
 
     /// The id a call is shown under, where it may not be its own: the engine has met that before, or
@@ -410,11 +416,11 @@ impl Relay {
             return None;
         }
         let mut own = id.to_owned();
-        let mut n = self.ids.len();
         while own.is_empty() || self.ids.contains(&own) {
             let stem = if id.is_empty() { "toolu_softland" } else { id };
-            own = format!("{stem}_{n}");
-            n += 1;
+            own = format!("{stem}_{}", self.next_id);
+            // No number is tried twice, whatever ids the model makes up.
+            self.next_id += 1;
         }
         self.ids.insert(own.clone());
         Some(own)
@@ -453,8 +459,8 @@ impl Relay {
 
     /// Gives calls the ids they are shown under.
     fn rename(&mut self, reply: &mut Reply) {
-        let names = std::mem::take(&mut self.names);
-        let mut shown = names.into_iter().map(|(id, ..)| id).filter(|id| !id.is_empty());
+        let shown = std::mem::take(&mut self.shown_ids);
+        let mut shown = shown.into_iter().filter(|id| !id.is_empty());
         for block in &mut reply.blocks {
             block.set_call_id(|id| shown.next().or_else(|| self.own_id(id)));
         }

@@ -2,6 +2,7 @@
 //! they go back.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use softland_core::{Call, Finished, Stop, Text};
 use softland_wire::{Tokens, anthropic, chat, responses};
@@ -218,6 +219,11 @@ impl Reply {
         self.tagged.as_ref().map_or(0, |tagged| tagged.calls.len())
     }
 
+    /// Gives its texts other words, by the places of their blocks.
+    pub(crate) fn set_texts(&mut self, texts: &BTreeMap<usize, String>) {
+        set_texts(&mut self.blocks, texts);
+    }
+
     /// It ends where its text was ended: nothing is missing of it.
     pub(crate) fn end_here(&mut self) {
         self.stop = Stop::Natural;
@@ -247,13 +253,7 @@ impl Reply {
         }
         let mut blocks = self.blocks.clone();
         match self.tagged.as_ref().filter(|tagged| tagged.open().is_some()) {
-            Some(tagged) if cut_call => {
-                for (at, block) in blocks.iter_mut().enumerate() {
-                    if matches!(block.seen(), Seen::Text(_)) {
-                        block.set_text(&tagged.text(at, false, |_| true));
-                    }
-                }
-            }
+            Some(tagged) if cut_call => set_texts(&mut blocks, &tagged.texts(false, |_| true)),
             _ if cut_call => {
                 blocks.pop();
             }
@@ -261,6 +261,15 @@ impl Reply {
         }
         blocks.retain(Block::may_go_back);
         Cow::Owned(blocks)
+    }
+}
+
+/// Gives the texts among blocks other words, by their places; those without any, none.
+fn set_texts(blocks: &mut [Block], texts: &BTreeMap<usize, String>) {
+    for (at, block) in blocks.iter_mut().enumerate() {
+        if matches!(block.seen(), Seen::Text(_)) {
+            block.set_text(texts.get(&at).map_or("", String::as_str));
+        }
     }
 }
 

@@ -168,7 +168,7 @@ impl Responses {
 
     /// The id that a block has among those that the client has.
     fn id_of(&self, response: &str, index: u32, block: &ResponsesBlock) -> String {
-        let known = block.tied.as_ref().is_none_or(|tied| self.reasoning.contains(tied));
+        let known = block.tied.as_ref().is_none_or(|tied| self.reasoning.contains(&**tied));
         match block.item.id.as_str() {
             id if known && !id.is_empty() => id.to_owned(),
             _ => block::own_id(response, index),

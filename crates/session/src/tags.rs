@@ -6,6 +6,8 @@
 
 mod history;
 
+use std::collections::BTreeMap;
+
 use softland_core::{Addition, Admission, Because, Call, Limit, Role};
 use softland_wire::json::{Cursor, Str, write_str};
 use softland_wire::request::Request;
@@ -124,29 +126,45 @@ impl Tagged {
         self.segments.last().filter(|last| last.what == What::Open)
     }
 
-    /// A block's text, as far as its calls pass and, with `open`, its last one may be half.
-    pub(crate) fn text(&self, block: usize, open: bool, passes: impl Fn(usize) -> bool) -> String {
-        let is_call = |segment: &Segment| matches!(segment.what, What::Call(_));
-        let mut behind = self.segments.iter().any(|s| s.block < block && is_call(s));
-        let (mut kept, mut between) = (String::new(), String::new());
-        for Segment { what, raw, .. } in self.segments.iter().filter(|s| s.block == block) {
-            match *what {
-                What::Text if behind && self.suppress => between.push_str(raw),
-                What::Text => kept.push_str(raw),
-                What::Call(at) => {
-                    if passes(at) {
-                        kept.push_str(&between);
-                        kept.push_str(raw);
-                    }
-                    between.clear();
-                    behind = true;
-                }
-                What::Repeated => kept.push_str(&std::mem::take(&mut between)),
-                What::Open if open => kept.push_str(raw),
-                What::Open => {}
-            }
+    /// The stretches of each block, in order.
+    pub(crate) fn by_block(&self) -> BTreeMap<usize, Vec<&Segment>> {
+        let mut blocks: BTreeMap<usize, Vec<&Segment>> = BTreeMap::new();
+        for segment in &self.segments {
+            blocks.entry(segment.block).or_default().push(segment);
         }
-        kept
+        blocks
+    }
+
+    /// The text of each block that has any, as far as its calls pass and, with `open`, its last one
+    /// may be half.
+    pub(crate) fn texts(
+        &self,
+        open: bool,
+        passes: impl Fn(usize) -> bool,
+    ) -> BTreeMap<usize, String> {
+        let mut behind = false;
+        let text = |(block, segments): (usize, Vec<&Segment>)| {
+            let (mut kept, mut between) = (String::new(), String::new());
+            for Segment { what, raw, .. } in segments {
+                match *what {
+                    What::Text if behind && self.suppress => between.push_str(raw),
+                    What::Text => kept.push_str(raw),
+                    What::Call(at) => {
+                        if passes(at) {
+                            kept.push_str(&between);
+                            kept.push_str(raw);
+                        }
+                        between.clear();
+                        behind = true;
+                    }
+                    What::Repeated => kept.push_str(&std::mem::take(&mut between)),
+                    What::Open if open => kept.push_str(raw),
+                    What::Open => {}
+                }
+            }
+            (block, kept)
+        };
+        self.by_block().into_iter().map(text).collect()
     }
 
     /// What is said beside calls.

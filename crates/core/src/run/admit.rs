@@ -1,7 +1,9 @@
 //! Which calls of a turn may run. The loop executes by it, the gateway lets pass by it, and the
 //! fold reads a history by it: a place in the transcript and the pinned policy say it all.
 
+use alloc::borrow::ToOwned as _;
 use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Run;
@@ -32,46 +34,65 @@ impl Admission {
     pub fn runs(&self) -> bool {
         matches!(self, Self::Run)
     }
+
+    /// Whether the call is taken out of its turn, or answered as not run.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        matches!(self, Self::ToolRefused(_) | Self::Refused(_))
+    }
+}
+
+/// The calls of a turn that were admitted so far: all that the next one's admission depends on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Admitted {
+    /// Calls that run, unless their batch is refused as a whole.
+    runs: u64,
+    /// Those of tools that have limits of their own.
+    by_tool: BTreeMap<String, u64>,
 }
 
 impl Run {
     /// What becomes of each of these calls of the run's next turn, in order.
     #[must_use]
     pub fn admit(&self, calls: &[Call<'_>]) -> Vec<Admission> {
-        let mut by_tool: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut before = Admitted::default();
         let mut admissions: Vec<_> =
-            calls.iter().map(|call| self.alone(call, &mut by_tool)).collect();
-        if let Some(because) = self.too_many(&admissions).filter(|_| !self.policy().observes()) {
-            let room = match self.policy().batch {
-                Batch::First => self.room(),
-                Batch::All => u64::MAX,
-                Batch::None => 0,
-            };
-            let runs = admissions.iter_mut().filter(|admission| admission.runs());
-            for admission in runs.skip(usize::try_from(room).unwrap_or(usize::MAX)) {
+            calls.iter().map(|call| self.admit_next(call, &mut before)).collect();
+        // Such a batch is refused as a whole.
+        if let (Batch::None, Some(because)) = (self.policy().batch, self.too_many(&before)) {
+            for admission in admissions.iter_mut().filter(|admission| admission.runs()) {
                 *admission = Admission::Refused(because.clone());
             }
         }
         admissions
     }
 
+    /// What becomes of one more call of the turn, behind those of `before`, where it is added.
+    /// Calls that follow can change it under `batch = "none"` only.
+    #[must_use]
+    pub fn admit_next(&self, call: &Call<'_>, before: &mut Admitted) -> Admission {
+        let admission = self.alone(call, &mut before.by_tool);
+        if !admission.runs() {
+            return admission;
+        }
+        before.runs += 1;
+        let passes = self.policy().batch == Batch::All;
+        self.too_many(before).filter(|_| !passes).map_or(admission, Admission::Refused)
+    }
+
     /// Whether one more call behind these is admitted, whatever its tool.
     #[must_use]
-    pub fn admits_more(&self, calls: &[Call<'_>]) -> bool {
+    pub fn admits_more(&self, before: &Admitted) -> bool {
         let limited = self.policy().tool_limits.keys().map(|name| &**name);
         limited.chain([""]).all(|name| {
             let one = Call { id: "", name, input: "{}", server: false };
-            let admissions = self.admit(&[calls, &[one]].concat());
-            let passes = |admission: &Admission| {
-                !matches!(admission, Admission::Refused(_) | Admission::ToolRefused(_))
-            };
-            admissions.last().is_none_or(passes)
+            !self.admit_next(&one, &mut before.clone()).is_refused()
         })
     }
 
     /// A call by itself: is it the answer, is its tool or the run at a limit? `by_tool` counts
     /// those admitted before it of tools that have a limit.
-    fn alone<'c>(&self, call: &Call<'c>, by_tool: &mut BTreeMap<&'c str, u64>) -> Admission {
+    fn alone(&self, call: &Call<'_>, by_tool: &mut BTreeMap<String, u64>) -> Admission {
         if is_answer_tool(call.name, self.answer_tool()) {
             return Admission::Answer;
         }
@@ -87,7 +108,7 @@ impl Run {
         if !self.policy().tool_limits.contains_key(call.name) {
             return Admission::Run;
         }
-        let admitted = by_tool.entry(call.name).or_insert(0);
+        let admitted = by_tool.entry(call.name.to_owned()).or_insert(0);
         let before = self.used.by_tool.get(call.name).copied().unwrap_or(0);
         if let Some(because) = rules::tool::refused(call.name, before + *admitted, self.policy()) {
             let last = rules::tool::refuses_last(&self.used);
@@ -106,10 +127,12 @@ impl Run {
         self.policy().tool_calls_limit.map_or(u64::MAX, |l| l.saturating_sub(self.used.calls))
     }
 
-    fn too_many(&self, admissions: &[Admission]) -> Option<Because> {
-        let limit = self.policy().tool_calls_limit?;
-        let wanted = admissions.iter().filter(|admission| admission.runs()).count() as u64;
+    fn too_many(&self, wanted: &Admitted) -> Option<Because> {
+        let limit = self.policy().tool_calls_limit.filter(|_| !self.policy().observes())?;
         let used = if self.policy().batch == Batch::First { limit } else { self.used.calls };
-        (wanted > self.room()).then(|| Because::count(Reason::ToolCalls, used, limit))
+        (wanted.runs > self.room()).then(|| Because::count(Reason::ToolCalls, used, limit))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,7 +17,7 @@ use softland_wire::{Api, Splice};
 
 use super::rewrite;
 use crate::facts::{ResultRead, TextRead};
-use crate::outline::Outline;
+use crate::outline::Prefix;
 use crate::remembered::{KeptTail, Remembered, Seen, place_of};
 use crate::tags::{self, Reader, TagCall, Waiting};
 
@@ -74,7 +74,8 @@ impl<'a> Fold<'a> {
         if let Some(begun) = named {
             fold.transcript.named(begun);
         }
-        for message in list.iter().take(open.unwrap_or(list.len())) {
+        let mut prefix = Prefix::of(request);
+        for (at, message) in list.iter().take(open.unwrap_or(list.len())).enumerate() {
             match message.role {
                 Role::User => {
                     let said = fold.said(message);
@@ -82,7 +83,7 @@ impl<'a> Fold<'a> {
                 }
                 Role::Assistant => {
                     let written = fold.written(message);
-                    fold.repair(request, message, &written, &tails);
+                    fold.repair(request, message, &written, &tails, || prefix.before(at));
                     assistant(request, message, &written, &mut fold.transcript);
                 }
                 Role::System | Role::Other => {}
@@ -157,6 +158,7 @@ impl<'a> Fold<'a> {
         message: &RequestMessage<'_>,
         written: &[TagCall],
         tails: &BTreeMap<Digest, KeptTail>,
+        before: impl FnOnce() -> Digest,
     ) {
         if tails.is_empty() {
             return;
@@ -178,7 +180,7 @@ impl<'a> Fold<'a> {
             return;
         }
         let (shown, thinks) = still_shown(&tail.shown, blocks);
-        let thinks = thinks && Outline::before(request, message) == tail.before;
+        let thinks = thinks && before() == tail.before;
         let bare = if thinks { None } else { rewrite::without_thinking(self.api, &tail.messages) };
         let mut inserted = bare.unwrap_or_else(|| tail.messages.clone()).into_bytes();
         inserted.push(b',');
@@ -229,10 +231,11 @@ fn add_lines(
     said: &Said<'_>,
     step: &Step,
 ) {
+    let results: Vec<_> = results(message).collect();
     for addition in &step.additions {
         match addition.place {
             Place::Result(index) if !said.is_written(index) => {
-                if let Some(block) = results(message).nth(index) {
+                if let Some(block) = results.get(index) {
                     splice.append_to_result(api, block, &addition.text);
                 }
             }

@@ -1,5 +1,7 @@
 //! The blocks of a Chat Completions response, and a response of such blocks.
 
+use std::collections::BTreeMap;
+
 use softland_core::Call;
 use softland_wire::chat;
 
@@ -49,9 +51,9 @@ impl ChatBlock {
     }
 }
 
-/// The blocks of a response, in the order in which they began: `keys`, or, of a response that came
-/// whole, none.
-pub(super) fn ordered(message: &chat::Message, keys: &[u32]) -> Vec<Block> {
+/// The blocks of a response, in the order in which they began: `places`, by their keys, which has
+/// none of a response that came whole.
+pub(super) fn ordered(message: &chat::Message, places: &BTreeMap<u32, usize>) -> Vec<Block> {
     let mut blocks: Vec<(u32, ChatBlock)> = Vec::new();
     let details = &message.reasoning_details;
     let content = &message.reasoning_content;
@@ -75,7 +77,7 @@ pub(super) fn ordered(message: &chat::Message, keys: &[u32]) -> Vec<Block> {
     for (key, call) in (CALLS..).zip(&message.calls) {
         blocks.push((key, ChatBlock::Call(call.clone())));
     }
-    let place = |key: &u32| keys.iter().position(|known| known == key).unwrap_or(keys.len());
+    let place = |key: &u32| places.get(key).copied().unwrap_or(places.len());
     blocks.sort_by_key(|(key, _)| place(key));
     blocks.into_iter().map(|(_, block)| Block::Chat(block)).collect()
 }

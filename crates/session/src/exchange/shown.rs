@@ -1,6 +1,8 @@
 //! What a client was shown for a request of which the provider keeps the history, and what the
 //! next one goes on from.
 
+use std::collections::BTreeSet;
+
 use softland_core::{Admission, Role, lines};
 use softland_wire::Api;
 use softland_wire::request::Request;
@@ -60,12 +62,12 @@ pub(super) fn shown(
 /// What answers the calls that the client was not shown: the provider waits for it.
 fn not_run(exchange: &Exchange, reply: &Reply, done: &Done) -> Option<String> {
     let (_, blocks) = exchange.relay.shown();
-    let shown: Vec<_> = reply::calls(blocks).map(|(call, _)| call.id).collect();
+    let shown: BTreeSet<_> = reply::calls(blocks).map(|(call, _)| call.id).collect();
     let calls: Vec<_> = reply::calls(&reply.blocks).map(|(call, _)| call).collect();
     let admissions = exchange.run.admit(&calls);
     let because = done::because_of(exchange, done.ended.as_ref());
     let hidden =
-        calls.iter().zip(&admissions).filter(|(call, _)| !call.server && !shown.contains(&call.id));
+        calls.iter().zip(&admissions).filter(|(call, _)| !call.server && !shown.contains(call.id));
     let answers = hidden.map(|(call, admission)| {
         let own = match admission {
             Admission::Refused(because) | Admission::ToolRefused(because) => Some(because),

@@ -272,9 +272,8 @@ impl Relay {
         if self.role == Role::Engine {
             return Some(true);
         }
-        let name = shaping.tagged.calls.get(place).map(|call| call.name.clone());
-        self.names.push((String::new(), name.unwrap_or_default(), false));
-        Some(self.last_passes())
+        let name = shaping.tagged.calls.get(place).map_or("", |call| call.name.as_str());
+        Some(!self.admit_next(name, false).is_refused())
     }
 
     fn carry_out(&mut self, shaping: &mut Shaping, item: &Item, passes: bool, out: &mut Out) {
@@ -440,9 +439,10 @@ impl Relay {
         let ended = reply.whole;
         tagged.judge(&shaping.reader, ended, &|place| id_of(turn, before + place));
         shaping.before += tagged.calls.len();
+        let mut texts = tagged.texts(true, |_| true);
         for (at, block) in reply.blocks.iter_mut().enumerate() {
             let Seen::Text(old) = block.seen() else { continue };
-            let new = tagged.text(at, true, |_| true);
+            let new = texts.remove(&at).unwrap_or_default();
             if new != old {
                 block.set_text(&new);
                 self.client.change();
@@ -485,11 +485,7 @@ impl Relay {
         let mut shown = None;
         if let Some(tagged) = reply.tagged.as_ref().filter(|tagged| !tagged.calls.is_empty()) {
             let mut own = reply.clone();
-            for (at, block) in own.blocks.iter_mut().enumerate() {
-                if matches!(block.seen(), Seen::Text(_)) {
-                    block.set_text(&tagged.text(at, true, shows));
-                }
-            }
+            own.set_texts(&tagged.texts(true, shows));
             if (0..tagged.calls.len()).any(|place| !shows(place)) {
                 self.client.change();
             }

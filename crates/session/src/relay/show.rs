@@ -126,9 +126,8 @@ impl Slot {
         let (State::Blank { text, .. }, More::Text(more)) = (&self.state, part.more) else {
             return false;
         };
-        let mut text = text.clone();
-        more.push_to(&mut text);
-        !Text::shows_nothing(&text) || text.len() > MAX_BLANK
+        let more = more.unescape();
+        !Text::shows_nothing(&more) || text.len() + more.len() > MAX_BLANK
     }
 
     /// Nothing of it is shown before the verdict.
@@ -370,11 +369,14 @@ impl Client {
                 self.tell(slot.call.as_deref(), index, part, out);
             }
             State::Blank { frames, ping, text } => {
+                // What came before is known to be blank.
+                let from = text.len();
                 if let More::Text(more) = part.more {
                     more.push_to(text);
                 }
                 frames.push((part.key, raw.to_vec()));
-                let blank = Text::shows_nothing(text) && text.len() <= MAX_BLANK;
+                let new = text.get(from..).unwrap_or_default();
+                let blank = Text::shows_nothing(new) && text.len() <= MAX_BLANK;
                 if blank {
                     if part.stops {
                         if let Some((_, ping)) = ping {

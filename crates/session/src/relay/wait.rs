@@ -59,7 +59,7 @@ impl Relay {
     pub(super) fn waits(&self) -> bool {
         let passes = match self.mode {
             Mode::Live { calls: false } => false,
-            Mode::Live { .. } | Mode::Held { .. } => self.run.admits_more(&self.calls()),
+            Mode::Live { .. } | Mode::Held { .. } => self.run.admits_more(&self.admitted),
         };
         self.role == Role::Gateway && self.client.framing.ties_thinking() && !passes
     }
@@ -71,12 +71,15 @@ impl Relay {
         if !(newest.passes() || newest.is_text()) {
             return;
         }
-        let left_out = before.iter().rev().take_while(|slot| slot.is_hidden()).count();
-        let to = before.len() - left_out;
-        let waited = before.iter().take(to).rev().take_while(|slot| slot.waits()).count();
-        for slot in before.iter_mut().take(to).skip(to - waited) {
+        // What waits before a block that was released for is not released any more.
+        let open = before.get_mut(self.released..).unwrap_or_default();
+        let left_out = open.iter().rev().take_while(|slot| slot.is_hidden()).count();
+        let to = open.len() - left_out;
+        let waited = open.iter().take(to).rev().take_while(|slot| slot.waits()).count();
+        for slot in open.iter_mut().take(to).skip(to - waited) {
             self.client.release(slot, out);
         }
+        self.released = before.len();
     }
 }
 
@@ -89,16 +92,24 @@ impl Client {
     }
 }
 
-/// Whether something came of the thinking at this place, and nothing of that is shown. Blank text
-/// is nothing.
-pub(super) fn is_orphan(blocks: &[Block], shows: &[bool], at: usize) -> bool {
-    let behind = blocks.iter().zip(shows).skip(at + 1);
-    let came = behind.skip_while(|(block, _)| block.is_thinking());
-    let came = came.take_while(|(block, _)| !block.is_thinking());
-    let mut real = came.filter(|(block, _)| match block.seen() {
-        Seen::Text(text) => !Text::shows_nothing(text),
-        _ => true,
-    });
-    let first = real.next();
-    first.is_some_and(|(_, shown)| !shown) && !real.any(|(_, shown)| *shown)
+/// Hides the thinking of which something came while nothing of that is shown. Blank text is nothing.
+pub(super) fn hide_orphans(blocks: &[Block], shows: &mut [bool]) {
+    // Of what stands behind the thinking, up to the next: whether something came, and is shown.
+    let (mut came, mut shown, mut ended) = (false, false, false);
+    for (block, shows) in blocks.iter().zip(shows).rev() {
+        if block.is_thinking() {
+            *shows &= shown || !came;
+            ended = true;
+            continue;
+        }
+        if std::mem::take(&mut ended) {
+            (came, shown) = (false, false);
+        }
+        let real = match block.seen() {
+            Seen::Text(text) => !Text::shows_nothing(text),
+            _ => true,
+        };
+        came |= real;
+        shown |= real && *shows;
+    }
 }

@@ -1,6 +1,7 @@
 //! The blocks of a response: its output items.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use softland_core::{Call, Digest};
 use softland_wire::json::{Cursor, Error, write_str};
@@ -14,7 +15,7 @@ use crate::reply::{Block, Seen};
 pub(crate) struct ResponsesBlock {
     pub(super) item: OutputItem,
     /// The id of the reasoning before it, without which its own id may not go back.
-    pub(super) tied: Option<String>,
+    pub(super) tied: Option<Arc<str>>,
     /// Of reasoning: whether it may go back.
     returns: bool,
 }
@@ -130,13 +131,13 @@ pub(super) fn other(kind: &str, call_id: &str) -> Option<bool> {
 /// where all that it is made of came along.
 pub(super) fn of(response: &mut Response) -> Vec<Block> {
     let stored = is_stored(&response.raw);
-    let mut tied: Option<String> = None;
+    let mut tied: Option<Arc<str>> = None;
     let items = std::mem::take(&mut response.items).into_iter();
     let blocks = items.map(|item| {
         let mut returns = false;
         if let OutputKind::Reasoning { encrypted, text, .. } = &item.kind {
             returns = item.done && (*encrypted || stored || !text.is_empty());
-            tied = Some(item.id.clone());
+            tied = Some(Arc::from(item.id.as_str()));
             return Block::Responses(Box::new(ResponsesBlock { item, tied: None, returns }));
         }
         let tied = tied.clone();
@@ -173,10 +174,10 @@ pub(super) fn items(blocks: &[Block]) -> Vec<String> {
     while blocks.last().is_some_and(|last| matches!(last.seen(), Seen::Thinking { .. })) {
         blocks.pop();
     }
-    let there = |id: &str| blocks.iter().any(|block| block.item.id == id);
+    let there: BTreeSet<&str> = blocks.iter().map(|block| block.item.id.as_str()).collect();
     let items = blocks.iter().map(|block| match &block.tied {
         _ if block.item.id.is_empty() => block.under(None),
-        Some(tied) if !there(tied) => block.under(None),
+        Some(tied) if !there.contains(&**tied) => block.under(None),
         _ => block.item.raw.clone(),
     });
     items.collect()

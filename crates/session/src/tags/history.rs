@@ -1,6 +1,6 @@
 //! Calls and results that stand in the texts of a history.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use softland_core::{Digest, Role, lines};
@@ -102,7 +102,7 @@ impl Waiting {
             return given;
         }
         let read: Vec<_> = texts.iter().map(|text| tags::results(text, tags)).collect();
-        let mut left: Vec<Option<String>> = vec![None; names.len()];
+        let mut places = Places::of(&names);
         if read.iter().any(|results| results.apart) {
             for (text, results) in texts.iter().zip(&read) {
                 if !results.apart {
@@ -110,14 +110,15 @@ impl Waiting {
                     continue;
                 }
                 for answer in &results.answers {
-                    place(&names, &mut left, answer.name, answer.content);
+                    places.give(answer.name, answer.content);
                 }
                 results.beside.iter().for_each(|span| self.aside(span.of(text), &mut given));
             }
-        } else if let Some(last) = left.last_mut() {
+        } else if let Some(last) = places.left.last_mut() {
             // One text for all: it is the last one's, when all have been run.
             *last = Some(texts.join("\n"));
         }
+        let mut left = places.left;
         let whole = left.last().is_some_and(Option::is_some);
         if !whole && let Some(last) = left.last_mut() {
             *last = Some(String::new());
@@ -135,19 +136,52 @@ impl Waiting {
     }
 }
 
-/// Gives a result to its call: the first one of its name that has none, else the first without
-/// any, else it is added to the last one's.
-fn place(names: &[String], left: &mut [Option<String>], name: Option<&str>, content: &str) {
-    let free = |at: &usize| left.get(*at).is_some_and(Option::is_none);
-    let named = (0..names.len()).filter(|at| names.get(*at).map(String::as_str) == name);
-    let at = named.filter(free).min().or_else(|| (0..left.len()).find(free));
-    match at.and_then(|at| left.get_mut(at)) {
-        Some(slot) => *slot = Some(content.to_owned()),
-        None => {
-            if let Some(last) = left.last_mut().and_then(Option::as_mut) {
-                last.push('\n');
-                last.push_str(content);
+/// The calls of a turn, in order, and the results that were given to them.
+struct Places<'n> {
+    /// The result of each call.
+    left: Vec<Option<String>>,
+    /// The calls of each name, the next one to be given a result first.
+    named: BTreeMap<&'n str, VecDeque<usize>>,
+    /// Before this one every call has a result.
+    free: usize,
+}
+
+impl<'n> Places<'n> {
+    fn of(names: &'n [String]) -> Self {
+        let mut named: BTreeMap<&str, VecDeque<usize>> = BTreeMap::new();
+        for (at, name) in names.iter().enumerate() {
+            named.entry(name).or_default().push_back(at);
+        }
+        Self { left: vec![None; names.len()], named, free: 0 }
+    }
+
+    /// Gives a result to its call: the first one of its name that has none, else the first without
+    /// any, else it is added to the last one's.
+    fn give(&mut self, name: Option<&str>, content: &str) {
+        match self.next(name).and_then(|at| self.left.get_mut(at)) {
+            Some(slot) => *slot = Some(content.to_owned()),
+            None => {
+                if let Some(last) = self.left.last_mut().and_then(Option::as_mut) {
+                    last.push('\n');
+                    last.push_str(content);
+                }
             }
         }
+    }
+
+    /// The call that the next result of that name is given to.
+    fn next(&mut self, name: Option<&str>) -> Option<usize> {
+        let is_given = |left: &[Option<String>], at| left.get(at).is_some_and(Option::is_some);
+        if let Some(named) = name.and_then(|name| self.named.get_mut(name)) {
+            while let Some(at) = named.pop_front() {
+                if !is_given(&self.left, at) {
+                    return Some(at);
+                }
+            }
+        }
+        while is_given(&self.left, self.free) {
+            self.free += 1;
+        }
+        (self.free < self.left.len()).then_some(self.free)
     }
 }

@@ -6,6 +6,7 @@ mod beginnings;
 mod common;
 mod failures;
 mod gateway;
+mod growth;
 mod landing_prices;
 mod openai;
 mod outline;

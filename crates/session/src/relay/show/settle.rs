@@ -5,9 +5,9 @@ use softland_core::{Admission, Call, Text};
 use super::{Client, Show, Slot};
 use crate::out::Out;
 use crate::relay::tell::tell_whole;
-use crate::relay::wait::is_orphan;
+use crate::relay::wait::hide_orphans;
 use crate::reply::{Block, Reply, Seen};
-use crate::tags;
+use crate::tags::{self, Tagged};
 
 impl Client {
     /// Shows what was held, as far as the verdict says.
@@ -25,6 +25,7 @@ impl Client {
         // Calls that are written as text are the first ones, and stand in it.
         let (written, admissions) = admissions.split_at(reply.written().min(admissions.len()));
         let shows = self.shows(&reply.blocks, show, admissions, slots);
+        let segments = reply.tagged.as_deref().map(Tagged::by_block);
         for (n, block) in reply.blocks.iter().enumerate() {
             if slots.get(n).is_some_and(Slot::is_shown) {
                 self.blocks.push(block.clone());
@@ -45,11 +46,12 @@ impl Client {
                 continue;
             }
             self.emit(block, out);
-            if let Some(tagged) = reply.tagged.as_deref()
+            if let (Some(tagged), Some(segments)) = (reply.tagged.as_deref(), &segments)
                 && matches!(block.seen(), Seen::Text(_))
             {
                 let shows = |place: usize| tags::shows(show, written.get(place));
-                self.tell_segments(tagged, n, shows, out);
+                let segments = segments.get(&n).map(Vec::as_slice).unwrap_or_default();
+                self.tell_segments(segments, &tagged.calls, shows, out);
             }
         }
     }
@@ -69,12 +71,7 @@ impl Client {
         });
         let mut shows: Vec<bool> = each.collect();
         if self.framing.ties_thinking() {
-            for (n, block) in blocks.iter().enumerate() {
-                let orphan = block.is_thinking() && is_orphan(blocks, &shows, n);
-                if let Some(shows) = shows.get_mut(n).filter(|_| orphan) {
-                    *shows = false;
-                }
-            }
+            hide_orphans(blocks, &mut shows);
         }
         shows
     }

@@ -3,7 +3,7 @@
 use super::Client;
 use crate::out::Out;
 use crate::relay::tell::Teller;
-use crate::tags::{TagCall, Tagged, What};
+use crate::tags::{Segment, TagCall, What};
 
 /// Where calls are written as text.
 impl Client {
@@ -56,16 +56,16 @@ impl Client {
 
     pub(super) fn tell_segments(
         &mut self,
-        tagged: &Tagged,
-        block: usize,
+        segments: &[&Segment],
+        calls: &[TagCall],
         shows: impl Fn(usize) -> bool,
         out: &mut Out,
     ) {
-        for segment in tagged.segments.iter().filter(|segment| segment.block == block) {
+        for segment in segments {
             match segment.what {
                 What::Text => self.tell_text(&segment.raw, out),
                 What::Call(place) => {
-                    if let Some(call) = tagged.calls.get(place).filter(|_| shows(place)) {
+                    if let Some(call) = calls.get(place).filter(|_| shows(place)) {
                         self.tell_call(call, out);
                     }
                 }

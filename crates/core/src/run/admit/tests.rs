@@ -1,0 +1,48 @@
+use alloc::string::ToString as _;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::pinned::Pinned;
+use crate::policy::{Mode, Policy};
+use crate::run::Role;
+
+const NAMES: [&str; 4] = ["a", "b", "c", "respond"];
+
+fn run(limit: Option<u64>, batch: Batch, own: Option<u64>, observes: bool) -> Run {
+    let mut policy = Policy {
+        tool_calls_limit: limit,
+        batch,
+        mode: if observes { Mode::Observe } else { Mode::Enforce },
+        ..Policy::default()
+    };
+    policy.tool_limits.extend(own.map(|own| ("a".to_string(), own)));
+    let mut run = Run::begin(Pinned::new(policy), Role::Gateway, None);
+    run.answers_by(Some("respond"));
+    run
+}
+
+proptest! {
+    /// What the relay decides of a call that streams is what is decided of the whole turn, as far as
+    /// it has come.
+    #[test]
+    fn calls_are_admitted_one_by_one_as_together(
+        limit in prop::option::of(1u64..6),
+        batch in prop::sample::select(alloc::vec![Batch::First, Batch::All, Batch::None]),
+        own in prop::option::of(0u64..4),
+        observes in any::<bool>(),
+        names in prop::collection::vec((0..NAMES.len(), any::<bool>()), 0..12),
+    ) {
+        let run = run(limit, batch, own, observes);
+        let calls: Vec<_> = names
+            .iter()
+            .map(|(name, server)| Call { id: "", name: NAMES[*name], input: "{}", server: *server })
+            .collect();
+        let mut before = Admitted::default();
+        for end in 1..=calls.len() {
+            let together = run.admit(&calls[..end]);
+            let next = run.admit_next(&calls[end - 1], &mut before);
+            prop_assert_eq!(together.last(), Some(&next));
+        }
+    }
+}
