@@ -16,6 +16,7 @@ const MARGIN: u64 = 5;
 #[expect(clippy::print_stdout, reason = "this prints what was counted")]
 pub(crate) fn check(file: &Path) -> Result<(), String> {
     let Some(tools) = tools()? else { return Ok(()) };
+    crate::growth::check()?;
     let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let kept = Kept::read(&text)?;
     if kept.tools != tools {
@@ -118,16 +119,17 @@ fn said(program: &str, words: &[&str]) -> Result<String, String> {
 /// Instructions of a path, once.
 fn count(name: &str) -> Result<u64, String> {
     let (few, many) = (MOST / 4, MOST);
-    let more = collected(name, many)?.saturating_sub(collected(name, few)?);
+    let more = collected("run", name, many)?.saturating_sub(collected("run", name, few)?);
     Ok(more / (many - few) as u64)
 }
 
-fn collected(name: &str, times: usize) -> Result<u64, String> {
+/// All instructions of this program, so called.
+pub(crate) fn collected(verb: &str, name: &str, number: usize) -> Result<u64, String> {
     let program = env::current_exe().map_err(|error| error.to_string())?;
     let out = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(program)
-        .args(["run", name, &times.to_string()])
+        .args([verb, name, &number.to_string()])
         // So that what is on the stack, and where, does not depend on who runs this.
         .env_clear()
         .output()
