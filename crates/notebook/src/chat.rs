@@ -75,6 +75,8 @@ struct Running {
     asks: bool,
     /// What ends it before its time.
     stopped: Option<StoppedBy>,
+    /// Its last event, told once the conversation is back: whoever is told of the end may ask anew.
+    end: Option<Value>,
 }
 
 /// What ends a run before its time.
@@ -253,6 +255,7 @@ impl Chat {
             waiting: 0,
             asks: false,
             stopped: None,
+            end: None,
         };
         talk.run = Some(run);
         self.running.send_replace(true);
@@ -262,8 +265,10 @@ impl Chat {
             chat.remember().await;
             let mut hear = |event: &Event| chat.hear(event);
             let asked = chat.agent.keep(&journal, &mut conversation, &text, &mut hear, &cancel);
-            if let Err(unfit) = Box::pin(asked).await {
-                chat.tell(&mut lock(&chat.talk), &failed(&id, &unfit.to_string()));
+            if let Err(unfit) = Box::pin(asked).await
+                && let Some(run) = &mut lock(&chat.talk).run
+            {
+                run.end = Some(failed(&id, &unfit.to_string()));
             }
             // The file is given free before anybody may read it.
             drop(journal);
@@ -281,7 +286,9 @@ impl Chat {
     /// Takes the conversation back; what was said too late for the run opens the next one.
     fn end(self: &Arc<Self>, id: &str, conversation: Conversation, stopped: bool) {
         let mut talk = lock(&self.talk);
-        talk.run = None;
+        if let Some(end) = talk.run.take().and_then(|run| run.end) {
+            self.tell(&mut talk, &end);
+        }
         talk.before = Some(id.to_owned());
         if !stopped && !talk.inbox.is_empty() {
             return self.begin(&mut talk, conversation, "");
@@ -308,6 +315,10 @@ impl Chat {
                     tell_stop(&mut value, by, run.asks);
                 }
                 _ => {}
+            }
+            if event.kind.is_terminal() && event.run == run.id {
+                run.end = Some(value);
+                return;
             }
         }
         self.tell(&mut talk, &value);
