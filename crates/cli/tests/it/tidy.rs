@@ -425,10 +425,10 @@ fn is_a_test(test: &str) -> bool {
 
 // --- licences
 
-/// `cargo deny` looks at every platform; this needs no tool and looks at what is built here.
+/// As `cargo deny` checks them, without a tool: for every platform that `deny.toml` lists.
 #[test]
 fn licences_are_allowed() {
-    let allowed = allowed_licences();
+    let allowed = texts(&deny()["licenses"]["allow"]);
     assert!(allowed.contains("MIT"), "deny.toml could not be read: {allowed:?}");
     let Some(metadata) = with_dependencies() else { return };
     assert!(metadata.packages.len() > 100, "where are the dependencies?");
@@ -442,11 +442,13 @@ fn licences_are_allowed() {
     nothing("licences that deny.toml does not allow", &wrong);
 }
 
-fn allowed_licences() -> BTreeSet<String> {
-    let deny = read(&root().join("deny.toml"));
-    let section = deny.split("[licenses]").nth(1).unwrap_or("");
-    let list = section.split("allow = [").nth(1).and_then(|rest| rest.split(']').next());
-    list.unwrap_or("").split('"').skip(1).step_by(2).map(str::to_owned).collect()
+fn deny() -> toml::Table {
+    read(&root().join("deny.toml")).parse().expect("deny.toml is TOML")
+}
+
+fn texts(list: &toml::Value) -> BTreeSet<String> {
+    let list = list.as_array().into_iter().flatten();
+    list.filter_map(|text| text.as_str().map(str::to_owned)).collect()
 }
 
 /// An SPDX expression, tried innermost parentheses first. Of a `WITH` nothing is known.
@@ -479,6 +481,46 @@ fn licence_expressions_are_read() {
     }
 }
 
+/// What `deny.toml` bans is not in the lock, or only below the crates that may have it.
+#[test]
+fn banned_crates_are_absent() {
+    let lock: toml::Table = read(&root().join("Cargo.lock")).parse().expect("the lock is TOML");
+    let packages = lock["package"].as_array().expect("packages");
+    let deny = deny();
+    let banned = deny["bans"]["deny"].as_array().expect("bans");
+    assert!(packages.len() > 100 && !banned.is_empty());
+    let name = |package: &toml::Value| package["name"].as_str().unwrap_or_default().to_owned();
+    let mut wrong = Vec::new();
+    for ban in banned {
+        let crate_name = ban["crate"].as_str().expect("a name");
+        let Some(wrappers) = ban.get("wrappers").map(texts) else {
+            wrong.extend(packages.iter().map(name).filter(|name| name == crate_name));
+            continue;
+        };
+        // A dependency is a name, with a version behind it where there are two.
+        let depends = |package: &&toml::Value| {
+            let all = package.get("dependencies").map(texts).unwrap_or_default();
+            all.iter().any(|dependency| dependency.split(' ').next() == Some(crate_name))
+        };
+        let above = packages.iter().filter(depends).map(name);
+        let above = above.filter(|name| !wrappers.contains(name));
+        wrong.extend(above.map(|name| format!("{crate_name} below {name}")));
+    }
+    nothing("crates that deny.toml bans", &wrong);
+}
+
+/// As `wildcards = "deny"` has it: a dependency of another project says which versions will do.
+#[test]
+fn no_version_is_left_open() {
+    let metadata = metadata();
+    let open = members(&metadata).flat_map(|package| {
+        let all = package.dependencies.iter().filter(|dependency| dependency.path.is_none());
+        all.filter(|dependency| dependency.req.to_string() == "*")
+            .map(|dependency| format!("{}: {}", package.name, dependency.name))
+    });
+    nothing("dependencies of any version", &open.collect::<Vec<_>>());
+}
+
 /// The lock names one registry and no mirror, so that it builds anywhere.
 #[test]
 fn dependencies_come_from_one_registry() {
@@ -500,10 +542,14 @@ fn metadata() -> Metadata {
     command().no_deps().exec().expect("cargo metadata")
 }
 
-/// With every dependency that is built on this host; `None` where some were never downloaded, as
-/// after a build of one crate alone. The gate sets `CI`, and then that is a failure.
+/// With every dependency that is built on a platform of `deny.toml` or on this host; `None` where
+/// some were never downloaded, as after a build of one crate alone. The gate sets `CI`, and then that
+/// is a failure.
 fn with_dependencies() -> Option<Metadata> {
-    let options = ["--offline", "--locked", "--filter-platform", &host()].map(str::to_owned);
+    let platforms = texts(&deny()["graph"]["targets"]).into_iter().chain([host()]);
+    let platforms = platforms.flat_map(|platform| ["--filter-platform".to_owned(), platform]);
+    let options: Vec<_> =
+        ["--offline", "--locked"].map(str::to_owned).into_iter().chain(platforms).collect();
     let metadata = command().features(CargoOpt::AllFeatures).other_options(options).exec();
     match metadata {
         Ok(metadata) => Some(metadata),
