@@ -16,6 +16,7 @@ use softland_wire::{Api, sse::Decoder};
 
 use crate::fuzz_bodies::{chat_stream, request_splice};
 use crate::support::bytes::{mixed, spoiled};
+use crate::support::cases;
 
 const STREAM: &[&str] = &[
     "data: {\"id\":\"c\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"finish_reason\":null}],\"usage\":null}\n\n",
@@ -156,7 +157,7 @@ fn calls_stream(calls: &[(String, Value)], dialect: Dialect, cuts: &[usize]) -> 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3000))]
+    #![proptest_config(ProptestConfig::with_cases(cases(3000)))]
 
     #[test]
     fn any_bytes_are_no_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {

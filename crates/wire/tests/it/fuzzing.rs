@@ -11,6 +11,7 @@ use softland_wire::Api;
 
 use crate::fuzz_bodies::{anthropic_stream, request_splice, sse};
 use crate::support::bytes::{mixed, spoiled};
+use crate::support::cases;
 
 const STREAM: &[&str] = &[
     "event: message_start\n",
@@ -72,7 +73,7 @@ fn request() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
+    #![proptest_config(ProptestConfig::with_cases(cases(4000)))]
 
     #[test]
     fn any_bytes_are_framed(bytes in prop::collection::vec(any::<u8>(), 0..80)) {

@@ -12,6 +12,8 @@ use softland_wire::{
     sse::{Decoder, write_event},
 };
 
+use crate::support::cases;
+
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -241,7 +243,7 @@ fn edit_result(block: &mut Value, line: &str) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(cases(2000)))]
 
     #[test]
     fn scanner_and_serde_json_take_the_same_texts(text in nearly_json()) {

@@ -22,6 +22,7 @@ use softland_wire::{
 
 use crate::fuzz_bodies::{request_splice, responses_stream};
 use crate::support::bytes::{mixed, spoiled};
+use crate::support::cases;
 
 const STREAM: &[&str] = &[
     "event: response.created\n",
@@ -250,7 +251,7 @@ fn fold(stream: &[u8], cut: usize) -> (Response, End) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(cases(2000)))]
 
     #[test]
     fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {

@@ -9,6 +9,13 @@ use softland_wire::{
     sse::Decoder,
 };
 
+/// How many cases a property is tried on: `SOFTLAND_CASES`, or else what is usual.
+#[expect(clippy::disallowed_methods, reason = "a setting of the tests")]
+pub(crate) fn cases(usual: u32) -> u32 {
+    let cases = std::env::var("SOFTLAND_CASES").ok();
+    cases.and_then(|cases| cases.parse().ok()).unwrap_or(usual)
+}
+
 /// A frame that owns its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OwnedFrame {

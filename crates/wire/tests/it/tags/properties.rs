@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use softland_wire::tags::read;
 
+use crate::support::cases;
 use crate::tags::{
     body::{
         self, Seeded, cut, off,
@@ -22,7 +23,7 @@ fn any_text() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(2000), ..ProptestConfig::default() })]
 
     #[test]
     fn any_text_however_cut_is_shaped_as_the_reference_says(
