@@ -1,7 +1,5 @@
 //! Limits made from runs never end the good runs that they were made from.
 
-#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
-
 use crate::support::Script;
 use softland_import::report::Report;
 use softland_import::{Begin, Kind, Read, Settings, Source, is_good, report};

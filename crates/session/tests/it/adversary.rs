@@ -10,7 +10,6 @@
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    clippy::disallowed_methods,
     reason = "in test helpers to panic is to fail the test"
 )]
 

@@ -4,9 +4,9 @@
 #![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
 
 #[path = "../../examples/landing_prices.rs"]
-mod landing_prices;
+mod example;
 
-use landing_prices::{MODELS, Price, Way, prices};
+use example::{MODELS, Price, Way, prices};
 use softland_core::Rung;
 
 /// Every model's prices, by way.
@@ -75,7 +75,7 @@ fn what_others_do_is_refused_or_costs_several_times_the_input() {
 
 #[test]
 fn the_page_has_every_line_of_the_table() {
-    landing_prices::main().unwrap();
+    example::main().unwrap();
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/landing.md");
     let page = std::fs::read_to_string(page).unwrap();
     for (model, class) in MODELS {

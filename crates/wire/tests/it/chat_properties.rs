@@ -1,10 +1,6 @@
 //! Properties of the Chat Completions codec over generated input.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "in a test, a failed step is a failed test"
-)]
+#![expect(clippy::unwrap_used, reason = "in a test, a failed step is a failed test")]
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

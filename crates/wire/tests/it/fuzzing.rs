@@ -1,11 +1,5 @@
 //! The bodies of the fuzz targets, run over generated input: `fuzz/` runs the same with libFuzzer.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "in a test, a failed step is a failed test"
-)]
-
 use proptest::prelude::*;
 use softland_wire::Api;
 

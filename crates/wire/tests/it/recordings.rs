@@ -4,7 +4,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::panic,
     clippy::print_stdout,
     clippy::disallowed_methods,
     reason = "in a test, a failed step is a failed test; the recordings are read at run time"

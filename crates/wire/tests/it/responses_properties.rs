@@ -1,12 +1,7 @@
 //! Properties of the Responses codec over generated input, with `serde_json` as the judge where
 //! there is something to judge.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::expect_used,
-    reason = "in a test, a failed step is a failed test"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "in a test, a failed step is a failed test")]
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

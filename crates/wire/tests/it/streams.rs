@@ -1,8 +1,6 @@
 //! Streams of this repository's own, in every line end, cut everywhere: what holds of the
 //! recordings holds without them.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "in a test, a failed step is a failed test")]
-
 use crate::support;
 
 use crate::support::{assembled, assert_same_everywhere, check_message, read_events};

@@ -1,7 +1,7 @@
 //! The shaper of text tool calls against a reference that reads whole texts, however they are
 //! cut, and the behaviours b38–b40 and b49–b62.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests stop where they fail")]
+#![expect(clippy::unwrap_used, reason = "tests stop where they fail")]
 
 mod properties;
 mod texts;

@@ -2,6 +2,8 @@
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
     reason = "in test helpers to panic is to fail the test"
 )]
 

@@ -1,5 +1,7 @@
 //! What the codec's tests share: cutting streams, and a reading of the same JSON by other means.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "in a test, a failed step is a failed test")]
+
 pub(crate) mod bytes;
 mod reading;
 
