@@ -109,7 +109,8 @@ fn join<'a>(list: &mut Vec<Message<'a>>, role: Role, joins: bool, block: Block<'
         return;
     }
     let span = block.span;
-    list.push(Message { role, span, content: Content::Blocks { span, blocks: vec![block] } });
+    let content = Content::Blocks { span, blocks: vec![block] };
+    list.push(Message { role, name: None, span, content });
 }
 
 /// Whether a message ends in a result: others may stand in it, too.

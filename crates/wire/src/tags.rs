@@ -21,6 +21,7 @@
 mod body;
 mod call;
 mod json;
+mod listed;
 mod marks;
 mod markup;
 mod read;
@@ -33,6 +34,7 @@ mod tests;
 use std::{fmt, num::NonZeroU32};
 
 pub use call::{Call, Input, Malformed};
+pub use listed::{ListedCall, listed};
 pub use marks::RESULT_TAGS;
 pub use read::{Found, Reading, read};
 pub use results::{Answer, Results, results};

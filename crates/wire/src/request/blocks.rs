@@ -20,6 +20,8 @@ pub struct Messages<'a> {
 pub struct Message<'a> {
     /// Who speaks.
     pub role: Role,
+    /// `name` of Chat Completions: which participant speaks.
+    pub name: Option<Str<'a>>,
     /// The message object's span.
     pub span: Span,
     /// What is said.

@@ -137,7 +137,7 @@ fn add<'a>(list: &mut Vec<Message<'a>>, message: &Sent<'a>) {
         }
         _ => Content::Blocks { span: message.span, blocks: Vec::new() },
     };
-    list.push(Message { role, span: message.span, content });
+    list.push(Message { role, name: message.name, span: message.span, content });
 }
 
 fn result<'a>(message: &Sent<'a>) -> Block<'a> {

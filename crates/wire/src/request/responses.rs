@@ -27,7 +27,7 @@ fn view(request: responses::Request<'_>) -> Request<'_> {
         }
         Given::Text(text, span) => {
             let said = Content::Text(*text, *span);
-            let list = vec![Message { role: Role::User, span: *span, content: said }];
+            let list = vec![Message { role: Role::User, name: None, span: *span, content: said }];
             Messages { span: *span, string: true, list }
         }
         Given::Items(items) => {
@@ -152,7 +152,7 @@ fn add<'a>(list: &mut Vec<Message<'a>>, item: &Item<'a>) {
         }
         ItemKind::ConfigurationUpdate | ItemKind::AdditionalTools(_) => {
             let content = Content::Blocks { span: item.span, blocks: Vec::new() };
-            list.push(Message { role: Role::System, span: item.span, content });
+            list.push(Message { role: Role::System, name: None, span: item.span, content });
             return;
         }
         ItemKind::Compaction => (Role::Assistant, BlockKind::Other { kind: known("compaction") }),
@@ -194,7 +194,7 @@ fn other_message<'a>(item: &Item<'a>, role: Who, content: &Said<'a>) -> Message<
         }
         Said::Absent(_) | Said::Other(_) => Content::Blocks { span: item.span, blocks: Vec::new() },
     };
-    Message { role, span: item.span, content }
+    Message { role, name: None, span: item.span, content }
 }
 
 /// What the model said, each text a block under the item's span.

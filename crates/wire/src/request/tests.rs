@@ -246,3 +246,18 @@ fn what_nobody_can_follow_stands_apart() {
         assert_eq!(request.apart, apart, "{body}");
     }
 }
+
+/// Who of a group speaks is said in Chat Completions only.
+#[test]
+fn a_speaker_is_named() {
+    let messages = json!([
+        {"role": "user", "name": "user", "content": "write"},
+        {"role": "user", "name": "critic", "content": [{"type": "text", "text": "better"}]},
+        {"role": "user", "content": "so"}
+    ]);
+    let body = json!({"model": "m", "messages": messages}).to_string();
+    let request = Request::of(Api::Chat, body.as_bytes()).unwrap();
+    let names = request.messages.list.iter().map(|m| m.name.map(|name| name.unescape()));
+    let names: Vec<_> = names.map(|name| name.map(std::borrow::Cow::into_owned)).collect();
+    assert_eq!(names, [Some("user".to_owned()), Some("critic".to_owned()), None]);
+}

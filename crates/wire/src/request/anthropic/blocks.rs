@@ -32,6 +32,7 @@ fn message<'a>(cursor: &mut Cursor<'a>) -> Result<Message<'a>, RequestError> {
     })?;
     Ok(Message {
         role: role.ok_or(RequestError::Missing { member: "messages[].role" })?,
+        name: None,
         span,
         content: content.ok_or(RequestError::Missing { member: "messages[].content" })?,
     })
