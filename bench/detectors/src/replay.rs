@@ -96,7 +96,7 @@ pub(crate) fn flag(session: &Session, limits: Limits, until: Until) -> Option<Fl
             messages.next();
         }
         let results = results.iter().map(|a| ToolResult { id: (&a.id).into(), ..a.read }).collect();
-        let step = transcript.user(&User { results, texts, media: false }, None);
+        let step = transcript.user(&User { results, texts, ..User::default() }, None);
         if step.starts_run {
             before = vec![0];
         }

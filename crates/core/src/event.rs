@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::money::NanoUsd;
+use crate::tables;
 use crate::time::Millis;
 
 /// A user message of the history: results of an open round, texts, or both.
@@ -18,13 +19,16 @@ pub struct User<'a> {
     pub texts: Vec<UserText<'a>>,
     /// Whether the message holds something else that a person may have sent (an image, a file).
     pub media: bool,
+    /// The name of who speaks, where the protocol has one.
+    pub name: Option<Cow<'a, str>>,
 }
 
-/// One text of a user message, with its digest, which several ask for.
+/// One text of a user message, with the digest of its words, which several ask for.
 #[derive(Clone, Debug)]
 pub struct UserText<'a> {
     text: Cow<'a, str>,
     digest: Digest,
+    tags: bool,
 }
 
 impl<'a> UserText<'a> {
@@ -32,8 +36,10 @@ impl<'a> UserText<'a> {
     #[must_use]
     pub fn of(text: impl Into<Cow<'a, str>>) -> Self {
         let text = text.into();
-        let digest = Digest::of(text.as_bytes());
-        Self { text, digest }
+        let words = tables::own_words(&text);
+        let tags = words.is_empty() && !text.trim().is_empty();
+        let digest = Digest::of(if tags { text.as_bytes() } else { words.as_bytes() });
+        Self { text, digest, tags }
     }
 
     /// The text, unescaped.
@@ -42,8 +48,19 @@ impl<'a> UserText<'a> {
         &self.text
     }
 
+    /// What somebody said: the text without the harness's tags around it.
+    pub(crate) fn words(&self) -> &str {
+        tables::own_words(&self.text)
+    }
+
+    /// Of the words.
     pub(crate) const fn digest(&self) -> Digest {
         self.digest
+    }
+
+    /// Whether it is nothing but a harness's tags.
+    pub(crate) const fn is_tags(&self) -> bool {
+        self.tags
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is fixed at a run's first governed request and used for its lines for ever.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -34,6 +34,13 @@ pub struct Pinned {
     /// of this transcript, counted before everything in it. Rounds are not carried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub carried: Option<Used>,
+    /// Places of messages that a person could have written, but not so quickly: the run went on
+    /// with them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub went_on: BTreeSet<Digest>,
+    /// The one of them of which nothing but the landing before it tells so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind_landing: Option<Digest>,
 }
 
 impl Pinned {
@@ -55,8 +62,15 @@ impl Pinned {
     /// A new record under the newest wording.
     #[must_use]
     pub fn new(policy: impl Into<Arc<Policy>>) -> Self {
-        let policy = policy.into();
-        Self { policy, version: Version::NEWEST, decided: Vec::new(), looked: None, carried: None }
+        Self {
+            policy: policy.into(),
+            version: Version::NEWEST,
+            decided: Vec::new(),
+            looked: None,
+            carried: None,
+            went_on: BTreeSet::new(),
+            behind_landing: None,
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::because::{Because, Reason};
+use crate::digest::Digest;
 use crate::event::{Facts, Finished};
 use crate::pinned::Pinned;
 use crate::policy::Policy;
@@ -111,6 +112,13 @@ pub(crate) enum Last {
     TrivialLooking { before: u64 },
 }
 
+impl Last {
+    /// Whether it was an answer.
+    pub(crate) fn is_finished(self) -> bool {
+        matches!(self, Self::Finished | Self::TrivialLooking { .. })
+    }
+}
+
 impl Run {
     /// A run that begins at a human message.
     pub(crate) fn begin(pinned: Pinned, role: Role, facts: Option<&Facts>) -> Self {
@@ -181,6 +189,20 @@ impl Run {
             self.phase = Phase::Stopping { because };
         }
         Some(Signal::of_turn(SignalKind::Trivial, self.used.turns, None))
+    }
+
+    /// Somebody else than the person answers the turn: the run goes on, but not by itself.
+    pub(crate) fn is_answered(&mut self) {
+        self.within_turn = false;
+    }
+
+    /// The message at this place came at once: the run goes on with it, now and whenever its
+    /// history is read. `landing`: nothing but a landing before it told so.
+    pub(crate) fn goes_on_at(&mut self, place: Digest, landing: bool) {
+        self.pinned.went_on.insert(place);
+        if landing {
+            self.pinned.behind_landing = Some(place);
+        }
     }
 
     /// One context was answered in vain too often: the run is stopped.

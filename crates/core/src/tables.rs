@@ -6,6 +6,7 @@
 //! Names are compared without regard to case, `_`, `-`, `.` and spaces, so that
 //! `read_file`, `ReadFile` and `read-file` are one.
 
+mod flat;
 mod results;
 mod shell;
 #[cfg(test)]
@@ -13,13 +14,15 @@ mod tests;
 mod texts;
 mod tools;
 
+pub use flat::{FLAT, Flat, FlatResult};
 pub use results::{
     exit_failed, is_cleared, is_unfinished, is_volatile_field, is_volatile_line, may_be_cleared,
     may_be_unfinished, may_hold_volatile_line, may_tell_exit, may_tell_exit_escaped,
 };
 pub use shell::shell_kind;
 pub use texts::{
-    Machine, is_compaction_summary, is_harness_only, is_nudge, is_validation_retry, machine_made,
+    Machine, is_common_nudge, is_compaction_summary, is_harness_only, is_nudge, is_telling_nudge,
+    is_validation_retry, machine_made, names_a_person, own_words,
 };
 pub use tools::{
     ToolKind, bare_name, is_answer_tool, is_presentation_argument, kind_of, kind_of_call,

@@ -10,12 +10,12 @@ use alloc::vec::Vec;
 use crate::addition::{Addition, AdditionKind, Place};
 use crate::digest::Digest;
 use crate::event::{Facts, Finished, User, UserText};
+use crate::human::{Arrival, Came, Heard, Sender, is_by_another, is_machine_made};
 use crate::lines;
 use crate::pinned::{Pinned, Records};
 use crate::policy::{Policy, RunBoundary};
 use crate::rules::Signal;
 use crate::run::{Last, Phase, Role, Run};
-use crate::tables;
 use crate::used::Used;
 
 /// The fold over a transcript.
@@ -29,8 +29,12 @@ pub struct Transcript {
     chain: Digest,
     run: Option<(Digest, Arc<Run>)>,
     runs: u64,
-    /// Digests of the user texts of this run.
-    asked: BTreeSet<Digest>,
+    /// What was said in this run.
+    heard: Heard,
+    /// The name over the conversation's first message, if there is one.
+    opener: Option<String>,
+    /// How what stands behind the newest turn came, where that is known.
+    arrival: Option<Arrival>,
     /// What was used before the history was compacted, until its first message is taken.
     carried: Option<Used>,
     /// The answer tool that the client forces.
@@ -66,9 +70,20 @@ impl Transcript {
     /// without one is pinned to `policy`.
     #[must_use]
     pub fn new(role: Role, policy: impl Into<Arc<Policy>>, records: Records) -> Self {
-        let (policy, run, asked) = (policy.into(), None, BTreeSet::new());
-        let (chain, carried, answer_tool, named) = (Digest::EMPTY, None, None, None);
-        Self { role, policy, records, chain, run, runs: 0, asked, carried, answer_tool, named }
+        Self {
+            role,
+            policy: policy.into(),
+            records,
+            chain: Digest::EMPTY,
+            run: None,
+            runs: 0,
+            heard: Heard::default(),
+            opener: None,
+            arrival: None,
+            carried: None,
+            answer_tool: None,
+            named: None,
+        }
     }
 
     /// Takes a user message. `facts` are given for the newest message only.
@@ -83,9 +98,11 @@ impl Transcript {
     /// Where a user message would stand if it came next.
     #[must_use]
     pub fn here(&self, user: &User<'_>) -> Here {
-        let place = self.chain.then(Digest::of(b"user")).then(content(user));
+        let place = self.behind(user);
         match &self.run {
-            Some((run, _)) if !self.begins(user, place) => Here { run: *run, starts: false, place },
+            Some((run, current)) if self.sender(current, user, place) != Sender::Person => {
+                Here { run: *run, starts: false, place }
+            }
             _ => Here { run: place, starts: true, place },
         }
     }
@@ -123,6 +140,11 @@ impl Transcript {
         self.named = Some(begun.into_iter().collect());
     }
 
+    /// Says how the messages came that are taken next, up to the model's next turn.
+    pub fn arrives(&mut self, arrival: Option<Arrival>) {
+        self.arrival = arrival;
+    }
+
     /// Takes a turn of the model.
     pub fn model(&mut self, turn: &Finished<'_>) {
         let calls = turn.calls.iter().fold(Digest::EMPTY, |sum, call| {
@@ -130,6 +152,7 @@ impl Transcript {
         });
         let text = turn.text.digest.unwrap_or(Digest::EMPTY);
         self.chain = self.chain.then(Digest::of(b"assistant")).then(text).then(calls);
+        self.arrival = None;
         if let Some((_, run)) = &mut self.run {
             Arc::make_mut(run).model(turn);
         }
@@ -164,29 +187,44 @@ impl Transcript {
     }
 
     fn message(&mut self, user: &User<'_>, facts: Option<&Facts>) -> Step {
-        self.chain = self.chain.then(Digest::of(b"user")).then(content(user));
-        if self.begins(user, self.chain) {
+        let place = self.behind(user);
+        self.chain = place;
+        let Some((_, run)) = &self.run else {
+            self.opener = user.name.as_deref().map(String::from);
+            return self.begin(user, facts);
+        };
+        let sender = self.sender(run, user, place);
+        if sender == Sender::Person {
             return self.begin(user, facts);
         }
         let mut step = Step::default();
-        self.remember(user);
+        self.heard.hear(user, run.last(), run.phase());
+        let by_another = is_by_another(user, self.opener.as_deref());
         let Some((_, run)) = &mut self.run else { return step };
         let run = Arc::make_mut(run);
-        if user.results.is_empty() {
-            let own = user.texts.iter().all(|text| lines::is_own_message(text.text()));
-            step.signals.extend(run.goes_on(own));
-        } else {
+        if let Sender::AtOnce { landing } = sender {
+            run.goes_on_at(place, landing);
+        }
+        if !user.results.is_empty() {
             (step.additions, step.signals) = run.results(&user.results, facts);
             let spoken = user.texts.iter().any(|text| !is_machine_made(text.text()));
             if spoken || user.results.iter().any(|result| result.remarked) {
                 run.steer();
             }
+        } else if by_another {
+            run.is_answered();
+        } else {
+            let own = user.texts.iter().all(|text| lines::is_own_message(text.text()));
+            step.signals.extend(run.goes_on(own));
         }
         step
     }
 
     fn begin(&mut self, user: &User<'_>, facts: Option<&Facts>) -> Step {
         self.keep();
+        let last = self.run.as_ref().map_or(Last::Nothing, |(_, run)| run.last());
+        self.heard = Heard::default();
+        self.heard.hear(user, last, &Phase::Open);
         let key = self.chain;
         let known = self.records.get(&key).map(|known| (**known).clone());
         let carried = self.carried.take();
@@ -205,8 +243,6 @@ impl Transcript {
         }
         self.run = Some((key, Arc::new(run)));
         self.runs += 1;
-        self.asked.clear();
-        self.remember(user);
         step
     }
 
@@ -222,52 +258,37 @@ impl Transcript {
         }
     }
 
-    fn remember(&mut self, user: &User<'_>) {
-        self.asked.extend(user.texts.iter().map(UserText::digest));
+    /// The digest of all messages with this one behind them. What consists of a harness's tags is
+    /// left out: some harnesses move them from message to message. A first message has nothing
+    /// before it that could stand for it.
+    fn behind(&self, user: &User<'_>) -> Digest {
+        let says_nothing = user.results.is_empty() && !user.media && !user.texts.is_empty();
+        if says_nothing && self.run.is_some() && user.texts.iter().all(UserText::is_tags) {
+            return self.chain;
+        }
+        self.chain.then(Digest::of(b"user")).then(content(user))
     }
 
-    /// Whether a message that stands at this place begins a run.
-    fn begins(&self, user: &User<'_>, place: Digest) -> bool {
-        let Some((_, run)) = &self.run else { return true };
+    /// Who wrote a message that stands at this place of the run.
+    fn sender(&self, run: &Run, user: &User<'_>, place: Digest) -> Sender {
+        let by_name = |begins: bool| if begins { Sender::Person } else { Sender::Program };
         match (run.policy().run_boundary, &self.named) {
-            (RunBoundary::Human, _) => self.is_human(run, user),
-            (RunBoundary::Header, Some(begun)) if begun.is_empty() => self.is_human(run, user),
-            (RunBoundary::Header, Some(begun)) => begun.contains(&place),
-            (RunBoundary::Header, None) | (RunBoundary::Conversation, _) => false,
+            (RunBoundary::Header, Some(begun)) if !begun.is_empty() => {
+                by_name(begun.contains(&place))
+            }
+            (RunBoundary::Header, None) | (RunBoundary::Conversation, _) => by_name(false),
+            (RunBoundary::Human | RunBoundary::Header, _) => {
+                let by_another = is_by_another(user, self.opener.as_deref());
+                let came = Came { place, arrival: self.arrival.as_ref(), by_another };
+                self.heard.sender(run, user, came, self.answer_tool.is_some())
+            }
         }
     }
-
-    /// Contract §1, "human message".
-    fn is_human(&self, run: &Run, user: &User<'_>) -> bool {
-        if !user.results.is_empty() {
-            return false;
-        }
-        // Under a forced choice a client may ask for the answer's form, as nobody did.
-        let retries = |text: &str| self.answer_tool.is_some() && tables::is_validation_retry(text);
-        let machine_made = |text: &str| is_machine_made(text) || retries(text);
-        let spoken: Vec<_> = user.texts.iter().filter(|text| !machine_made(text.text())).collect();
-        if spoken.is_empty() {
-            return user.media
-                && matches!(run.last(), Last::Finished | Last::TrivialLooking { .. });
-        }
-        match run.last() {
-            Last::Finished | Last::TrivialLooking { .. } => true,
-            Last::Nothing | Last::Unfinished => false,
-            Last::Empty => spoken
-                .iter()
-                .any(|text| !tables::is_nudge(text.text()) && !self.asked.contains(&text.digest())),
-        }
-    }
-}
-
-/// Text that no person wrote: a harness's own tags, a summary, softland's own words.
-fn is_machine_made(text: &str) -> bool {
-    lines::is_own_message(text)
-        || tables::is_harness_only(text)
-        || tables::is_compaction_summary(text)
 }
 
 fn content(user: &User<'_>) -> Digest {
     let results = user.results.iter().fold(Digest::EMPTY, |sum, r| sum.then(r.digest));
-    user.texts.iter().fold(results, |sum, t| sum.then(t.digest()))
+    let bare = user.texts.iter().all(UserText::is_tags);
+    let words = user.texts.iter().filter(|text| bare || !text.is_tags());
+    words.fold(results, |sum, text| sum.then(text.digest()))
 }

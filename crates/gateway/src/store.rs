@@ -113,6 +113,19 @@ pub(crate) struct RunState {
     pub(crate) vain: Option<(Digest, u64)>,
     /// The newest context whose size the provider has counted.
     pub(crate) known: Option<Counted>,
+    /// The end of its newest turn.
+    pub(crate) turn: Option<TurnEnd>,
+}
+
+/// The end of a turn that a client was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TurnEnd {
+    /// The digest of the messages that it answers.
+    pub(crate) context: Digest,
+    /// Milliseconds since 1970.
+    pub(crate) at: u64,
+    /// Whether softland landed it.
+    pub(crate) landed: bool,
 }
 
 /// A context that the provider has counted.

@@ -44,7 +44,7 @@ impl<'s> Out<'s> {
         let Said { machine, media, time, line } = said;
         let texts = if machine { &[] } else { texts };
         let texts = texts.iter().map(|text| UserText::of(*text)).collect();
-        let user = User { results: Vec::new(), texts, media };
+        let user = User { texts, media, ..User::default() };
         self.user(talk, &UserStep { user, machine, time, line });
     }
 

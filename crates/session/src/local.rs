@@ -41,9 +41,7 @@ pub(crate) fn answer(
         text.push_str(&shortened(said.trim(), SAID));
     }
     let mut gathered = gathered(request, run);
-    if let Some(reader) = reader {
-        gathered.extend(gathered_texts(request, run, reader));
-    }
+    gathered.extend(gathered_texts(request, run, reader));
     if gathered.is_empty() {
         text.push_str("\n\nNothing was gathered.");
     } else {
@@ -154,20 +152,18 @@ fn gathered(request: &Request<'_>, run: &Run) -> Vec<String> {
 }
 
 /// The same of results that are written as text.
-fn gathered_texts(request: &Request<'_>, run: &Run, reader: &Reader) -> Vec<String> {
+fn gathered_texts(request: &Request<'_>, run: &Run, reader: Option<&Reader>) -> Vec<String> {
     let mut waiting = Waiting::default();
     let mut calls = Vec::new();
     let mut rounds: Vec<Vec<String>> = Vec::new();
-    for message in &request.messages.list {
+    let mut messages = request.messages.list.iter().peekable();
+    while let Some(message) = messages.next() {
         match message.role {
-            Role::Assistant => {
-                calls = reader.calls(message);
-                waiting.wait(&calls);
-            }
+            Role::Assistant => calls = waiting.wait(reader, message, messages.peek().copied()),
             Role::User if !waiting.is_empty() => {
                 let said = texts(message);
                 let said: Vec<_> = said.iter().map(|text| &**text).collect();
-                let given = reader.take(&mut waiting, &said);
+                let given = waiting.take(reader, &said);
                 let item = |(call, (_, text)): (&TagCall, &(String, String))| {
                     let input = shortened(&call.input, 100);
                     format!("- {} {input}: {}", call.name, line_of(text))

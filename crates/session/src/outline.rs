@@ -5,9 +5,13 @@
 use std::borrow::Cow;
 
 use softland_core::{Digest, tables};
+use softland_wire::json::Str;
 use softland_wire::request::{
-    BlockKind, Content, Message as RequestMessage, Request, ResultContent, Role, ThinkingMode,
+    Block, BlockKind, Content, Message as RequestMessage, Request, ResultContent, Role,
+    ThinkingMode,
 };
+
+use crate::tags::flat;
 
 /// A call id that is shorter, or has no digit, is a backend's counter: it comes again elsewhere.
 const TELLING_ID: usize = 12;
@@ -50,14 +54,15 @@ impl Outline {
         let list = &request.messages.list;
         let mut outline = Self::empty(request);
         let mut chain = Digest::EMPTY;
-        for message in list {
+        for (at, message) in list.iter().enumerate() {
             match message.role {
                 Role::User if chain == Digest::EMPTY => {
                     outline.first = digest(request, message);
                     outline.summary = is_summary(message);
                 }
                 Role::Assistant => {
-                    let calls = telling(ids(message));
+                    let flat = flat::ids_of(message, list.get(at + 1));
+                    let calls = telling(ids(message).chain(flat));
                     outline.answered.push(Answered { before: chain, calls });
                 }
                 Role::User | Role::System | Role::Other => {}
@@ -147,17 +152,30 @@ fn link(chain: Digest, request: &Request<'_>, message: &RequestMessage<'_>) -> D
         // A client may write these anew each time.
         Role::System | Role::Other => return chain,
     };
+    // Nor does a harness's note of the moment, which is elsewhere in the next request.
+    if chain != Digest::EMPTY && is_tags(message) {
+        return chain;
+    }
     chain.then(Digest::of(role.as_bytes())).then(digest(request, message))
 }
 
 /// The digest of a message, whatever the order of its blocks.
 fn digest(request: &Request<'_>, message: &RequestMessage<'_>) -> Digest {
-    let text = |raw: &str| Digest::of(b"text").then(Digest::of(raw.as_bytes()));
+    let text = |text: &str| Digest::of(b"text").then(Digest::of(text.as_bytes()));
+    // Of a user's text the harness's tags around it are left out; a message of nothing else is one.
+    let bare = message.role == Role::User && !is_tags(message);
+    let words = |said: &Str<'_>| match bare {
+        true => Some(tables::own_words(&said.unescape())).filter(|w| !w.is_empty()).map(text),
+        false => Some(text(said.raw())),
+    };
     match &message.content {
-        Content::Text(said, _) => Digest::EMPTY.with(text(said.raw())),
+        Content::Text(said, _) => words(said).map_or(Digest::EMPTY, |w| Digest::EMPTY.with(w)),
         Content::Blocks { blocks, .. } => blocks.iter().fold(Digest::EMPTY, |sum, block| {
             sum.with(match &block.kind {
-                BlockKind::Text { text: said, .. } => text(said.raw()),
+                BlockKind::Text { text: said, .. } => match words(said) {
+                    Some(words) => words,
+                    None => return sum,
+                },
                 BlockKind::ToolUse { id, name, input, .. } => Digest::of(id.raw().as_bytes())
                     .then(Digest::of(name.raw().as_bytes()))
                     .then(Digest::of(input.of(request.text).as_bytes())),
@@ -170,6 +188,27 @@ fn digest(request: &Request<'_>, message: &RequestMessage<'_>) -> Digest {
             })
         }),
     }
+}
+
+/// Whether a user's message is nothing but a harness's tags.
+pub(crate) fn is_tags(message: &RequestMessage<'_>) -> bool {
+    let tags = |said: &Str<'_>| {
+        // Most texts are no tags, which their first letters show.
+        let raw = said.raw().trim_start();
+        let may_be = raw.starts_with(['<', '\\']);
+        may_be && tables::own_words(&said.unescape()).is_empty()
+    };
+    message.role == Role::User
+        && match &message.content {
+            Content::Text(said, _) => tags(said),
+            Content::Blocks { blocks, .. } => {
+                let tags = |block: &Block<'_>| match &block.kind {
+                    BlockKind::Text { text, .. } => tags(text),
+                    _ => false,
+                };
+                !blocks.is_empty() && blocks.iter().all(tags)
+            }
+        }
 }
 
 fn said(content: &ResultContent<'_>) -> Digest {

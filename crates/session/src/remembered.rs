@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use softland_core::{Digest, Used};
+use softland_core::{Arrival, Digest, Used};
 
 /// What a store remembers of one conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct Remembered<'a> {
     /// Where the runs of the name began that the conversation goes by, if it has one; empty for a
     /// new name. Looked at where nothing but a name begins a run.
     pub named: Option<Vec<Digest>>,
+    /// How what stands behind the newest turn came, where that turn's end is known.
+    pub arrival: Option<Arrival>,
 }
 
 /// A nudge or a refusal that led to calls (`governing.md` §1): the client never saw it, and what

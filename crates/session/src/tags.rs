@@ -4,6 +4,7 @@
 //! Which text is a call is decided in `softland_wire::tags`, what becomes of it where every other
 //! call's fate is decided. Nothing here knows a protocol.
 
+pub(crate) mod flat;
 mod history;
 
 use std::collections::BTreeMap;

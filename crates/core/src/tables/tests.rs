@@ -3,7 +3,8 @@
 use super::results::{CLEARED, EXIT_MARKS, UNFINISHED, VOLATILE_FIELDS, VOLATILE_LINES};
 use super::shell::{GIT_READERS, POLLERS, READ_OPENINGS, READERS, WRITERS};
 use super::texts::{
-    COMPACTION, HARNESS_OPENINGS, HARNESS_TAGS, NUDGES, RETRIES, RETRY_ENDS, WHOLE_NUDGES,
+    COMMON_NUDGES, COMPACTION, HARNESS_OPENINGS, HARNESS_TAGS, NUDGES, PERSONS, RETRIES,
+    RETRY_ENDS, WHOLE_NUDGES,
 };
 use super::tools::{
     ANSWER_TOOLS, BY_ARGUMENT, ELSE_WRITES, PRESENTATION, PRESENTATION_BUT_IN_WRITES, TOOLS,
@@ -38,6 +39,8 @@ fn every_row_has_a_source_and_no_row_is_there_twice() {
         ("compaction", COMPACTION),
         ("nudges", NUDGES),
         ("whole nudges", WHOLE_NUDGES),
+        ("common nudges", COMMON_NUDGES),
+        ("persons", PERSONS),
         ("retries", RETRIES),
         ("retry ends", RETRY_ENDS),
         ("answer tools", ANSWER_TOOLS),

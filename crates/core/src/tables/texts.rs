@@ -5,7 +5,7 @@
 //! Works on openings and on tags that close; a text that holds a human's words beside a
 //! tag is a human's. What a machine-made text means for a run is decided by the caller.
 
-use super::{Word, starts_with_any, w};
+use super::{Word, folded, starts_with_any, w};
 
 /// Why a text counts as machine-made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +56,14 @@ pub(super) static HARNESS_TAGS: &[Word] = &[
     w("reminderInstructions", "VS Code Copilot Chat"),
     w("environment_info", "VS Code Copilot Chat"),
     w("workspace_info", "VS Code Copilot Chat"),
+    w("info-msg", "goose, time and folder of the moment"),
+];
+
+/// Names over a user's message in Chat Completions that stand for the person.
+pub(super) static PERSONS: &[Word] = &[
+    w("human", "LangChain"),
+    w("user", "AutoGen, the source of a task"),
+    w("userproxy", "AutoGen UserProxyAgent"),
 ];
 
 /// Constants that harnesses write without a tag.
@@ -100,14 +108,38 @@ pub(super) static NUDGES: &[Word] = &[
         "pydantic-ai",
     ),
     w("Validation feedback:\nPlease include your response in a tool call", "pydantic-ai"),
+    w("<system>No tool call detected in last message", "gptme without a user, tools/complete.py"),
+    w("The connection dropped mid-response. Resume directly", "Qwen Code after a cut stream"),
+    w("Output token limit hit. Resume directly", "Claude Code after max_tokens"),
+    w("[structured-output-enforce] ", "Claude Code --json-schema"),
+    w("Stop hook feedback:", "Claude Code, a Stop hook that blocks"),
+    w(
+        "You have not yet marked the task as complete using the task_complete tool",
+        "VS Code Copilot Chat and Copilot CLI, autopilot",
+    ),
+    w("Your last response did not include a function call or a message", "OpenHands SDK"),
+    w("Please proceed to the next step using your best judgement", "inspect_ai agents"),
+    w("Continue processing previous requests as instructed", "Google ADK"),
+    w("Handle the requests as specified in the System Instruction", "Google ADK"),
+    w("You MUST call the `final_output` tool NOW", "goose recipes with a response"),
+    w("You must format the previous response as structured output", "Strands Agents"),
+    w("No tool calls found in the response", "mini-swe-agent"),
 ];
 
 /// Nudges that are the whole text: too common as openings.
 pub(super) static WHOLE_NUDGES: &[Word] = &[
-    w("Please continue", "Anthropic, handling stop reasons"),
-    w("Please continue.", "Anthropic, Gemini CLI, softland"),
     w("System: Please continue.", "Gemini CLI after an invalid stream"),
     w("Continue exactly where you stopped.", "softland"),
+    w("Now proceed and carry out this plan.", "smolagents PlanningStep"),
+];
+
+/// Nudges in words that a person may write as well: behind an answer they are one only where they
+/// come at once.
+pub(super) static COMMON_NUDGES: &[Word] = &[
+    w("Please continue", "Anthropic, handling stop reasons"),
+    w("Please continue.", "Anthropic, Gemini CLI, softland"),
+    w("continue", "Continue after its compaction"),
+    w("It seems that you have not completed the task.", "trae-agent"),
 ];
 
 /// Openings of requests to answer again in the right form.
@@ -169,11 +201,43 @@ pub fn is_compaction_summary(text: &str) -> bool {
     starts_with_any(COMPACTION, text.trim_start())
 }
 
-/// Whether a text is a known client's nudge after an empty turn.
+/// Whether a text is a known client's nudge.
 #[must_use]
 pub fn is_nudge(text: &str) -> bool {
+    is_telling_nudge(text) || is_common_nudge(text)
+}
+
+/// Whether a text is a nudge in words that a person may write as well.
+#[must_use]
+pub fn is_common_nudge(text: &str) -> bool {
+    COMMON_NUDGES.iter().any(|row| row.word.eq_ignore_ascii_case(text.trim()))
+}
+
+/// Whether a text is a known client's nudge in words that no person writes.
+#[must_use]
+pub fn is_telling_nudge(text: &str) -> bool {
     let text = text.trim();
     WHOLE_NUDGES.iter().any(|row| row.word == text) || starts_with_any(NUDGES, text)
+}
+
+/// Whether a name over a user's message stands for the person.
+#[must_use]
+pub fn names_a_person(name: &str) -> bool {
+    PERSONS.iter().any(|row| folded(name).eq(row.word.bytes()))
+}
+
+/// A text without the harness's tags that it begins and ends with, and without white space there:
+/// what somebody said. Empty where nobody said anything.
+#[must_use]
+pub fn own_words(text: &str) -> &str {
+    let mut words = text.trim();
+    while let Some(rest) = after_harness_tag(words) {
+        words = rest.trim_start();
+    }
+    while let Some(rest) = before_harness_tag(words) {
+        words = rest.trim_end();
+    }
+    words
 }
 
 /// Whether a text asks for an answer again, in the form that was asked for.
@@ -201,4 +265,19 @@ fn after_harness_tag(text: &str) -> Option<&str> {
         from = close;
     }
     None
+}
+
+/// What stands before the harness tag that `text` ends in, if it ends in one.
+fn before_harness_tag(text: &str) -> Option<&str> {
+    let open = text.strip_suffix('>')?;
+    let row = HARNESS_TAGS
+        .iter()
+        .find(|row| open.strip_suffix(row.word).is_some_and(|before| before.ends_with("</")))?;
+    let inner = open.get(..open.len() - row.word.len() - "</".len())?;
+    // Of several openings the last: it is looked at once.
+    let is_opening =
+        |at: &usize| inner.get(at + 1..).is_some_and(|behind| behind.starts_with(row.word));
+    let at = inner.rmatch_indices('<').map(|(at, _)| at).find(is_opening)?;
+    let closes_here = after_harness_tag(text.get(at..)?).is_some_and(str::is_empty);
+    closes_here.then(|| inner.get(..at))?
 }

@@ -3,5 +3,6 @@
 #![expect(clippy::panic, reason = "helpers of tests")]
 
 mod detectors;
+mod human;
 mod limits;
 mod support;

@@ -6,7 +6,7 @@ use futures_util::FutureExt as _;
 use serde::Serialize;
 use softland_ledger as ledger;
 use softland_session::core::{
-    Admission, Because, Digest, Ended, Evidence, NanoUsd, Phase, Rung, SignalKind, Used,
+    Admission, Because, Digest, Ended, Evidence, NanoUsd, Outcome, Phase, Rung, SignalKind, Used,
 };
 use softland_session::wire::Tokens;
 use softland_session::{Answered, Done, Event, Exchange, Intervention, Outline, Pending, Shown};
@@ -18,7 +18,7 @@ use crate::gate::Gate;
 use crate::identify::Name;
 use crate::pages;
 use crate::runs::{Face, OpenRun};
-use crate::store::{Changes, Counted, RunState, StoreError};
+use crate::store::{Changes, Counted, RunState, StoreError, TurnEnd};
 
 /// With a name of the user's, which may stand for many programs, an answer in vain is short.
 const VAIN_OUTPUT: u64 = 20;
@@ -492,6 +492,7 @@ impl Flow {
             vain: self.vain(&done),
             known: self.record.counted.or(before.known),
             ended: done.ended.is_some(),
+            turn: Some(TurnEnd { context: outline.here, at: now, landed: landed(&done) }),
             ..(**before).clone()
         };
         state.touch(now);
@@ -545,6 +546,12 @@ impl Flow {
         let changes = Changes { child_tokens: Some((kept.newest?, tokens)), ..Changes::default() };
         Some((scope.clone(), Box::new(changes)))
     }
+}
+
+/// Whether a turn is a landing's, or softland's own in its place.
+fn landed(done: &Done) -> bool {
+    let by_limit = |ended: &Ended| matches!(ended.outcome, Outcome::Landed | Outcome::Stopped);
+    done.ended.as_ref().is_some_and(by_limit)
 }
 
 /// The end of a run.

@@ -128,7 +128,7 @@ impl Opening {
         let remembered = if self.metered {
             Default::default()
         } else {
-            self.place.remembered(&self.identity, &self.outline)
+            self.place.remembered(&self.identity, &self.outline, self.at)
         };
         Opened::fold(request, self.body.clone(), self.context(), remembered)
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use softland_session::core::Digest;
+use softland_session::core::{Arrival, Digest, Millis};
 use softland_session::{Outline, Remembered};
 
 use crate::gate::Gate;
@@ -56,13 +56,29 @@ impl Place {
 
     /// What the session is taught of the past. A history whose first message has changed was
     /// compacted (`governing.md` §7): what was counted before goes on counting.
-    pub(super) fn remembered(&self, identity: &Identity, outline: &Outline) -> Remembered<'_> {
+    pub(super) fn remembered(
+        &self,
+        identity: &Identity,
+        outline: &Outline,
+        now: u64,
+    ) -> Remembered<'_> {
         Remembered {
+            arrival: self.arrival(outline, now),
             tails: Cow::Borrowed(&self.kept.tails),
             results: Cow::Borrowed(&self.kept.results),
             carried: self.compacted(identity, outline).then(|| self.kept.used.clone()),
             named: identity.run.as_ref().map(|_| self.kept.runs.keys().copied().collect()),
         }
+    }
+
+    /// How a request's newest message came, where the end of the turn before it is known. Of a
+    /// turn that was answered twice the newer end holds.
+    fn arrival(&self, outline: &Outline, now: u64) -> Option<Arrival> {
+        let context = outline.answered.last()?.before;
+        let forked = self.forked.iter().map(|(_, state)| state);
+        let ends = self.kept.runs.values().chain(forked).filter_map(|state| state.turn);
+        let end = ends.filter(|end| end.context == context).max_by_key(|end| end.at)?;
+        Some(Arrival { pause: Millis(now.saturating_sub(end.at)), landed: end.landed })
     }
 
     /// Clients send side requests under their session's id: a search, a title. They are no

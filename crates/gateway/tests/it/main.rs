@@ -11,6 +11,7 @@ mod faults;
 mod garbled;
 mod governed;
 mod hidden;
+mod human;
 mod identity;
 mod kept;
 mod ledger_faults;

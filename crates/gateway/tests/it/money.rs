@@ -442,12 +442,18 @@ async fn a_title_is_metered_and_at_the_cap_answered() {
 async fn a_title_shares_the_money_of_the_run_beside_it() {
     for api in APIS {
         let upstream = Simulated::playing("sweeper").await;
-        let gateway = Running::with(governed(&upstream.url, &cap(api, "cost_limit_usd"))).await;
+        let time = Arc::new(AtomicU64::new(1_790_000_000_000));
+        let now = Arc::clone(&time);
+        let clock = Arc::new(move || now.load(Ordering::SeqCst));
+        let settings = governed(&upstream.url, &cap(api, "cost_limit_usd"));
+        let gateway = Running::with_clock(settings, clock).await;
         let session = "x-session-id: ses_1";
         let title = |n| titles(api, true, session, n);
         let mut client = client(api, true).with(session);
         for prompt in ["one", "two"] {
             if prompt == "two" {
+                // Whoever reads the answer takes a while.
+                time.fetch_add(5_000, Ordering::SeqCst);
                 client.says("And what else?");
             }
             client.turn(&gateway).await;

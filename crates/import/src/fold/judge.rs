@@ -58,6 +58,7 @@ impl Held {
             results: results.collect(),
             texts: self.texts.iter().map(UserText::of).collect(),
             media: self.media,
+            name: None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The integration tests of this crate, in one binary: to link each file alone takes longer than to
 //! run it.
 
+mod human;
 mod long;
 mod reading;
 mod recorded;

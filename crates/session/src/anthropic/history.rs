@@ -17,7 +17,7 @@ use softland_wire::{Api, Splice};
 
 use super::rewrite;
 use crate::facts::{ResultRead, TextRead};
-use crate::outline::Prefix;
+use crate::outline::{Prefix, is_tags};
 use crate::remembered::{KeptTail, Remembered, Seen, place_of};
 use crate::tags::{self, Reader, TagCall, Waiting};
 
@@ -51,11 +51,10 @@ impl<'a> Fold<'a> {
         reader: Option<Reader>,
     ) -> Self {
         let list = &request.messages.list;
-        // What a client puts behind its user's message as the system's changes nothing of that.
-        let newest = list.iter().rposition(|m| matches!(m.role, Role::User | Role::Assistant));
+        let newest = newest(list);
         let open = newest.filter(|at| list.get(*at).is_some_and(|m| m.role == Role::User));
         let fresh = remembered.as_ref().map(|_| Vec::new());
-        let Remembered { tails, results, carried, named } = remembered.unwrap_or_default();
+        let Remembered { tails, results, carried, named, arrival } = remembered.unwrap_or_default();
         let (api, splice) = (request.api, Splice::new());
         let mut fold = Self {
             api,
@@ -74,19 +73,24 @@ impl<'a> Fold<'a> {
         if let Some(begun) = named {
             fold.transcript.named(begun);
         }
+        let arrives = list.iter().rposition(|m| m.role == Role::Assistant);
         let mut prefix = Prefix::of(request);
-        for (at, message) in list.iter().take(open.unwrap_or(list.len())).enumerate() {
+        for (at, message) in list.iter().enumerate().take(open.unwrap_or(list.len())) {
             match message.role {
                 Role::User => {
                     let said = fold.said(message);
                     fold.user(message, &said, None);
                 }
                 Role::Assistant => {
-                    let written = fold.written(message);
+                    let (reader, next) = (fold.reader.as_ref(), list.get(at + 1));
+                    let written = fold.waiting.wait(reader, message, next);
                     fold.repair(request, message, &written, &tails, || prefix.before(at));
                     assistant(request, message, &written, &mut fold.transcript);
                 }
                 Role::System | Role::Other => {}
+            }
+            if arrives == Some(at) {
+                fold.transcript.arrives(arrival);
             }
         }
         if let Some(message) = open.and_then(|at| list.get(at)) {
@@ -106,21 +110,13 @@ impl<'a> Fold<'a> {
     /// A user's message, with what answers calls that were written as text.
     fn said(&mut self, message: &RequestMessage<'a>) -> Said<'a> {
         let mut said = Said::by(message);
-        if let Some(reader) = self.reader.as_ref().filter(|_| !self.waiting.is_empty()) {
+        if !self.waiting.is_empty() {
             let texts: Vec<_> = said.user.texts.iter().map(UserText::text).collect();
-            let given = reader.take(&mut self.waiting, &texts);
+            let given = self.waiting.take(self.reader.as_ref(), &texts);
             said.give(given);
         }
         said.recall(&self.results, self.transcript.place());
         said
-    }
-
-    /// The calls of a turn that are written as text; they wait for the next message.
-    fn written(&mut self, message: &RequestMessage<'a>) -> Vec<TagCall> {
-        let Some(reader) = &self.reader else { return Vec::new() };
-        let calls = reader.calls(message);
-        self.waiting.wait(&calls);
-        calls
     }
 
     fn user(
@@ -200,6 +196,22 @@ impl<'a> Fold<'a> {
     }
 }
 
+/// Which message is the newest one of the user or the model. What a client puts behind it as the
+/// system's, or as a harness's note, changes nothing of that.
+fn newest(list: &[RequestMessage<'_>]) -> Option<usize> {
+    let speaks =
+        |message: &RequestMessage<'_>| matches!(message.role, Role::User | Role::Assistant);
+    let mut spoken =
+        list.iter().enumerate().rev().filter(|(_, message)| speaks(message)).peekable();
+    while let Some((at, message)) = spoken.next() {
+        let behind_user = spoken.peek().is_some_and(|(_, before)| before.role == Role::User);
+        if !(behind_user && is_tags(message)) {
+            return Some(at);
+        }
+    }
+    None
+}
+
 /// How many of a turn's blocks were shown before its tail, and whether their thinking is still
 /// among them: clients drop thinking, and then none of that time may go back.
 fn still_shown(letters: &str, blocks: &[RequestBlock<'_>]) -> (usize, bool) {
@@ -268,7 +280,8 @@ struct Said<'a> {
 
 impl<'a> Said<'a> {
     fn by(message: &RequestMessage<'a>) -> Self {
-        let mut user = User::default();
+        let name = message.name.map(|name| name.unescape());
+        let mut user = User { name, ..User::default() };
         match &message.content {
             Content::Text(text, _) => user.texts.push(UserText::of(text.unescape())),
             Content::Blocks { blocks, .. } => {
@@ -297,7 +310,9 @@ impl<'a> Said<'a> {
             let mut read = ResultRead::default();
             tags::with_str(&text, |text| read.text(text));
             let lined = lined && at + 1 == self.written;
-            self.user.results.push(ToolResult { id: Cow::Owned(id), lined, ..read.facts() });
+            let facts = read.facts();
+            let failed = facts.failed || given.failed;
+            self.user.results.push(ToolResult { id: Cow::Owned(id), lined, failed, ..facts });
         }
         if self.written > 0 {
             self.user.texts = given.beside.into_iter().map(UserText::of).collect();

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use softland_core::tables::Flat;
 use softland_core::{Digest, Role, lines};
 use softland_wire::request::{BlockKind, Content, Message as RequestMessage};
 use softland_wire::tags::{self, Shape, Tags};
 
-use super::{TagCall, id_of, opened, read_call};
+use super::{TagCall, flat, id_of, opened, read_call};
 
 /// How the texts of a history are read.
 #[derive(Clone, Debug)]
@@ -21,11 +22,6 @@ impl Reader {
     /// closed is one in an engine's own history only: there it was answered.
     pub(crate) fn calls(&self, message: &RequestMessage<'_>) -> Vec<TagCall> {
         calls_of(message, &self.shape.tags, self.role)
-    }
-
-    /// Reads the next user message: nothing waits any more.
-    pub(crate) fn take(&self, waiting: &mut Waiting, texts: &[&str]) -> Given {
-        waiting.take(texts, &self.shape.tags)
     }
 }
 
@@ -69,7 +65,11 @@ fn read(text: &str, tags: &Tags, role: Role, calls: &mut Vec<TagCall>) {
 /// The calls of the newest turn, which wait for their results.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waiting {
+    /// Their ids.
+    ids: Vec<String>,
     names: Vec<String>,
+    /// Whose form they have, where a client has flattened them.
+    flat: Option<&'static Flat>,
     /// Texts that stood beside results: what comes each time was written by no person.
     beside: BTreeSet<Digest>,
 }
@@ -81,13 +81,29 @@ pub(crate) struct Given {
     pub(crate) results: Vec<(String, String)>,
     /// What a person may have said beside them.
     pub(crate) beside: Vec<String>,
+    /// Whether they tell of an error.
+    pub(crate) failed: bool,
 }
 
 impl Waiting {
-    /// A turn's calls, in order.
-    pub(crate) fn wait(&mut self, calls: &[TagCall]) {
-        self.names.clear();
-        self.names.extend(calls.iter().map(|call| call.name.clone()));
+    /// Takes the calls of a turn that are written as text, in order. `next` is the message behind
+    /// the turn, `reader` how calls are read where models write them so.
+    pub(crate) fn wait(
+        &mut self,
+        reader: Option<&Reader>,
+        turn: &RequestMessage<'_>,
+        next: Option<&RequestMessage<'_>>,
+    ) -> Vec<TagCall> {
+        let mut calls = reader.map(|reader| reader.calls(turn)).unwrap_or_default();
+        self.flat = None;
+        if calls.is_empty()
+            && let Some((flat, flattened)) = flat::calls_of(turn, next)
+        {
+            (self.flat, calls) = (Some(flat), flattened);
+        }
+        self.ids = calls.iter().map(|call| call.id.clone()).collect();
+        self.names = calls.iter().map(|call| call.name.clone()).collect();
+        calls
     }
 
     /// Whether no call waits.
@@ -95,37 +111,72 @@ impl Waiting {
         self.names.is_empty()
     }
 
-    fn take(&mut self, texts: &[&str], tags: &Tags) -> Given {
-        let names = std::mem::take(&mut self.names);
+    /// Reads the next user message: nothing waits any more.
+    pub(crate) fn take(&mut self, reader: Option<&Reader>, texts: &[&str]) -> Given {
+        let (ids, names) = (std::mem::take(&mut self.ids), std::mem::take(&mut self.names));
         let mut given = Given::default();
         if texts.is_empty() {
             return given;
         }
+        let mut left: Vec<Option<String>> = vec![None; names.len()];
+        if let Some(flat) = self.flat.take() {
+            let whole = self.flattened(texts, flat, &mut given);
+            if let Some(last) = left.last_mut() {
+                *last = Some(whole);
+            }
+        } else if let Some(reader) = reader {
+            left = self.place_all(&names, texts, &reader.shape.tags, &mut given);
+        }
+        let whole = left.last().is_some_and(Option::is_some);
+        if !whole && let Some(last) = left.last_mut() {
+            *last = Some(String::new());
+        }
+        given.results =
+            ids.into_iter().zip(left.into_iter().map(Option::unwrap_or_default)).collect();
+        given
+    }
+
+    /// The results of a message whose client has flattened them: one text for all.
+    fn flattened(&mut self, texts: &[&str], flat: &Flat, given: &mut Given) -> String {
+        let mut whole = Vec::new();
+        for text in texts {
+            let Some(result) = flat.results(text) else {
+                self.aside(text, given);
+                continue;
+            };
+            given.failed |= result.failed;
+            whole.push(result.text);
+            result.said.into_iter().for_each(|said| self.aside(said, given));
+        }
+        whole.join("\n")
+    }
+
+    /// The results of these calls, where the model writes both as text.
+    fn place_all(
+        &mut self,
+        names: &[String],
+        texts: &[&str],
+        tags: &Tags,
+        given: &mut Given,
+    ) -> Vec<Option<String>> {
         let read: Vec<_> = texts.iter().map(|text| tags::results(text, tags)).collect();
-        let mut places = Places::of(&names);
+        let mut places = Places::of(names);
         if read.iter().any(|results| results.apart) {
             for (text, results) in texts.iter().zip(&read) {
                 if !results.apart {
-                    self.aside(text, &mut given);
+                    self.aside(text, given);
                     continue;
                 }
                 for answer in &results.answers {
                     places.give(answer.name, answer.content);
                 }
-                results.beside.iter().for_each(|span| self.aside(span.of(text), &mut given));
+                results.beside.iter().for_each(|span| self.aside(span.of(text), given));
             }
         } else if let Some(last) = places.left.last_mut() {
             // One text for all: it is the last one's, when all have been run.
             *last = Some(texts.join("\n"));
         }
-        let mut left = places.left;
-        let whole = left.last().is_some_and(Option::is_some);
-        if !whole && let Some(last) = left.last_mut() {
-            *last = Some(String::new());
-        }
-        let ids = (0..).map(|place| id_of(None, place));
-        given.results = ids.zip(left.into_iter().map(Option::unwrap_or_default)).collect();
-        given
+        places.left
     }
 
     fn aside(&mut self, text: &str, given: &mut Given) {

@@ -253,3 +253,43 @@ fn recorded_side_requests_and_threads() {
         assert_ne!(sent[1].outline.first, sent[0].outline.first);
     }
 }
+
+/// goose's note of the moment stands in the newest message, or behind the newest result, and is gone
+/// in the next request.
+#[test]
+fn c13_a_note_that_moves_makes_no_difference() {
+    let id = "toolu_0000000001";
+    let note = |n: u64| format!("<info-msg>\nIt is 10:0{n}\n</info-msg>");
+    let history = |first: Value, behind: Option<Value>| {
+        let mut results = vec![result(id, "file")];
+        results.extend(behind);
+        of(&json!([
+            {"role": "user", "content": first},
+            {"role": "assistant", "content": [text("a"), call(id)]},
+            {"role": "user", "content": results}
+        ]))
+    };
+    let bare = history("go\tnow".into(), None);
+    assert_eq!(history(format!("go\tnow\n{}", note(1)).into(), None), bare);
+    assert_eq!(history(json!([text("go\tnow"), text(&note(2))]), None), bare);
+    assert_eq!(history("go\tnow".into(), Some(text(&note(3)))), bare);
+    assert_ne!(history("go\tthere".into(), Some(text(&note(3)))), bare);
+    assert_ne!(history("go\tnow".into(), Some(text("and then?"))), bare);
+    let alone = |n| of(&json!([{"role": "user", "content": note(n)}]));
+    assert_ne!(alone(1), alone(2), "nothing else stands there");
+}
+
+/// A flattened turn is known by the ids of its calls, as the response that brought them is.
+#[test]
+fn c15_flattened_turns_are_known_by_their_calls() {
+    let list = "Calling tools:\n[{'id': 'call_000000001', 'function': {'name': 'a'}}]";
+    let of = |behind: &str| {
+        of(&json!([
+            {"role": "user", "content": "go"},
+            {"role": "assistant", "content": list},
+            {"role": "user", "content": behind}
+        ]))
+    };
+    assert_eq!(of("Observation:\n1").answered[0].calls, Outline::calls_of(&["call_000000001"]));
+    assert_eq!(of("What does it write?").answered[0].calls, None, "a text that quotes a list");
+}

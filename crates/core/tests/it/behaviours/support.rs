@@ -65,7 +65,7 @@ impl Talk {
             "" => Vec::new(),
             text => vec![UserText::of(text)],
         };
-        let user = User { results: results.collect(), texts, media: false };
+        let user = User { results: results.collect(), texts, ..User::default() };
         self.transcript.user(&user, Some(&self.facts))
     }
 

@@ -4,6 +4,7 @@
 //!
 //! It decides what of a conversation is too much, and nothing else.
 
+use std::collections::BTreeSet;
 use std::mem::{size_of, size_of_val};
 use std::sync::Arc;
 
@@ -19,6 +20,8 @@ const RUNS: usize = 64;
 const TAILS: usize = 256;
 /// First sights of one conversation.
 const RESULTS: usize = 4096;
+/// Messages of one run that came at once.
+const WENT_ON: usize = 4096;
 /// Policies that are known to be the same.
 const POLICIES: usize = 32;
 
@@ -43,6 +46,15 @@ struct Pin {
     decided: Vec<Decided>,
     looked: Option<u64>,
     carried: Option<Box<Used>>,
+    /// Few runs have either.
+    went_on: Option<Box<WentOn>>,
+}
+
+/// A run's record of messages that came at once.
+#[derive(Debug)]
+struct WentOn {
+    places: BTreeSet<Digest>,
+    behind_landing: Option<Digest>,
 }
 
 /// Policies in use, each once.
@@ -71,8 +83,14 @@ impl Kept {
         policies: &mut Policies,
     ) -> Option<(Digest, Arc<RunState>)> {
         for (run, pinned) in changes.pins {
-            if self.pins.get(&run).is_none_or(|kept| kept.looked <= pinned.looked) {
-                self.pins.insert(run, Pin::of(*pinned, policies));
+            let mut pin = Pin::of(*pinned, policies);
+            match self.pins.get_mut(&run) {
+                Some(kept) if kept.looked > pin.looked => kept.add_went_on(pin.went_on),
+                Some(kept) => {
+                    pin.add_went_on(kept.went_on.take());
+                    *kept = pin;
+                }
+                None => self.pins.insert(run, pin),
             }
         }
         for (place, tail) in changes.tails {
@@ -124,7 +142,10 @@ impl Kept {
     pub(super) fn bytes(&self) -> usize {
         let used = |used: &Used| size_of_val(used) + used.by_tool.len() * 64;
         let pins = self.pins.iter().map(|(_, pin)| {
-            pin.decided.capacity() * size_of::<Decided>() + pin.carried.as_deref().map_or(0, used)
+            let went_on = pin.went_on.as_ref().map_or(0, |went| went.places.len());
+            pin.decided.capacity() * size_of::<Decided>()
+                + pin.carried.as_deref().map_or(0, used)
+                + went_on * 2 * size_of::<Digest>()
         });
         let tails = self.tails.iter().map(|(_, tail)| tail.messages.len() + tail.shown.len());
         let runs = self.runs.len() * (size_of::<RunState>() + 128);
@@ -142,9 +163,25 @@ impl Kept {
 
 impl Pin {
     fn of(pinned: Pinned, policies: &mut Policies) -> Self {
-        let Pinned { policy, version, decided, looked, carried } = pinned;
+        let Pinned { policy, version, decided, looked, carried, went_on, behind_landing } = pinned;
         let (policy, carried) = (policies.shared(policy), carried.map(Box::new));
-        Self { policy, version, decided, looked, carried }
+        let went_on =
+            (!went_on.is_empty()).then(|| Box::new(WentOn { places: went_on, behind_landing }));
+        Self { policy, version, decided, looked, carried, went_on }
+    }
+
+    /// What came at once is kept whichever request saw it, up to a bound.
+    fn add_went_on(&mut self, more: Option<Box<WentOn>>) {
+        let Some(more) = more else { return };
+        let Some(own) = &mut self.went_on else {
+            self.went_on = Some(more);
+            return;
+        };
+        own.behind_landing = own.behind_landing.or(more.behind_landing);
+        own.places.extend(more.places);
+        while own.places.len() > WENT_ON {
+            own.places.pop_first();
+        }
     }
 
     fn pinned(&self) -> Pinned {
@@ -154,6 +191,8 @@ impl Pin {
             decided: self.decided.clone(),
             looked: self.looked,
             carried: self.carried.as_deref().cloned(),
+            went_on: self.went_on.as_ref().map(|went| went.places.clone()).unwrap_or_default(),
+            behind_landing: self.went_on.as_ref().and_then(|went| went.behind_landing),
         }
     }
 }

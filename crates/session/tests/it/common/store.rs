@@ -31,6 +31,7 @@ impl Store {
             results: Cow::Owned(self.results.clone()),
             carried: (changed && outline.summary).then(|| self.used.clone()),
             named: None,
+            arrival: None,
         }
     }
 

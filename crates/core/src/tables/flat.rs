@@ -1,0 +1,79 @@
+//! How clients write calls and results into a history as text, where the model itself calls tools
+//! as its API has it.
+
+use super::starts_ignoring_case;
+
+/// The texts of one client's flattened histories.
+#[derive(Clone, Copy, Debug)]
+pub struct Flat {
+    /// The line behind which a turn's calls stand, as a list.
+    pub calls: &'static str,
+    /// A line before results that names a call, and is none of the result.
+    pub id: &'static str,
+    /// How results open.
+    pub result: &'static str,
+    /// How errors open.
+    pub error: &'static str,
+    /// The line behind which a person's words stand in the message of results.
+    pub asks: &'static str,
+    /// Whose they are.
+    #[cfg_attr(not(test), expect(dead_code, reason = "kept beside its row; tests read it"))]
+    pub(super) source: &'static str,
+}
+
+/// Clients that flatten their histories.
+pub static FLAT: &[Flat] = &[Flat {
+    calls: "Calling tools:\n",
+    id: "Call id: ",
+    result: "Observation:\n",
+    error: "Error:\n",
+    asks: "\nNew task:\n",
+    source: "smolagents, memory.py ActionStep.to_messages",
+}];
+
+/// A message of results, written as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlatResult<'t> {
+    /// The results.
+    pub text: &'t str,
+    /// Whether they tell of an error.
+    pub failed: bool,
+    /// What a person says behind them.
+    pub said: Option<&'t str>,
+}
+
+impl Flat {
+    /// What a text says, if it is one of results.
+    #[must_use]
+    pub fn results<'t>(&self, text: &'t str) -> Option<FlatResult<'t>> {
+        let named = starts_ignoring_case(text, self.id).then(|| text.split_once('\n')).flatten();
+        let (_, text) = named.unwrap_or(("", text));
+        let failed = text.starts_with(self.error);
+        let opening = if failed { self.error } else { self.result };
+        let text = text.strip_prefix(opening)?;
+        let (text, said) = match text.rsplit_once(self.asks) {
+            Some((text, said)) => (text, Some(said)),
+            None => (text, None),
+        };
+        Some(FlatResult { text, failed, said })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_told_by_their_opening() {
+        let [flat] = FLAT else { panic!("one row") };
+        assert!(!flat.source.is_empty());
+        let result = |text, failed, said| Some(FlatResult { text, failed, said });
+        assert_eq!(flat.results("Observation:\n1"), result("1", false, None));
+        assert_eq!(flat.results("Call id: c\nError:\nno\nNow"), result("no\nNow", true, None));
+        let text = "Observation:\n1\nNew task:\nWhat else?";
+        assert_eq!(flat.results(text), result("1", false, Some("What else?")));
+        for text in ["", "Observation: I see", "What is an Observation:\n?", "Call id: c"] {
+            assert_eq!(flat.results(text), None, "{text}");
+        }
+    }
+}

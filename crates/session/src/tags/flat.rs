@@ -1,0 +1,56 @@
+//! Histories that their clients have flattened: the calls of a turn and their results stand in
+//! texts, although the model called as its API has it. Which clients do so is data of the core's.
+
+use std::borrow::Cow;
+
+use softland_core::tables::{FLAT, Flat};
+use softland_wire::request::{BlockKind, Content, Message as RequestMessage, Role};
+use softland_wire::tags::listed;
+
+use super::{TagCall, id_of};
+
+/// The calls of a turn that its client has flattened, and how that client writes. Only what is
+/// answered as that client answers was called: a text that quotes calls is a text.
+pub(crate) fn calls_of(
+    turn: &RequestMessage<'_>,
+    next: Option<&RequestMessage<'_>>,
+) -> Option<(&'static Flat, Vec<TagCall>)> {
+    let next = next.filter(|next| next.role == Role::User)?;
+    FLAT.iter().find_map(|flat| {
+        // As it stands in JSON, the heading may end in an escaped line break.
+        let may_hold = flat.calls.trim_end();
+        let calls: Vec<_> = texts(turn)
+            .filter(|text| text.contains(may_hold))
+            .flat_map(|text| listed(&text, flat.calls))
+            .enumerate()
+            .map(|(at, call)| {
+                let id = if call.id.is_empty() { id_of(None, at) } else { call.id };
+                TagCall { id, name: call.name, input: call.input, unfit: None }
+            })
+            .collect();
+        let answers = || texts(next).any(|text| flat.results(&text).is_some());
+        (!calls.is_empty() && answers()).then_some((flat, calls))
+    })
+}
+
+/// The ids of a turn's flattened calls.
+pub(crate) fn ids_of(
+    turn: &RequestMessage<'_>,
+    next: Option<&RequestMessage<'_>>,
+) -> Vec<Cow<'static, str>> {
+    let calls = calls_of(turn, next).map(|(_, calls)| calls).unwrap_or_default();
+    calls.into_iter().map(|call| Cow::Owned(call.id)).collect()
+}
+
+fn texts<'a>(message: &RequestMessage<'a>) -> impl Iterator<Item = Cow<'a, str>> + use<'a> {
+    let (own, blocks) = match &message.content {
+        Content::Text(text, _) => (Some(*text), &[][..]),
+        Content::Blocks { blocks, .. } => (None, blocks.as_slice()),
+    };
+    let said = |block: &softland_wire::request::Block<'a>| match &block.kind {
+        BlockKind::Text { text, .. } => Some(*text),
+        _ => None,
+    };
+    let all: Vec<_> = own.into_iter().chain(blocks.iter().filter_map(said)).collect();
+    all.into_iter().map(|text| text.unescape())
+}
