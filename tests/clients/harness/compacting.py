@@ -158,6 +158,7 @@ api_key = "{KEY}"
 [models.mine]
 provider = "mine"
 model = "{MODELS[protocol]}"
+max_output_size = 8000
 max_context_size = {30_000 if start.small else 200_000}
 """,
             encoding="utf-8",
