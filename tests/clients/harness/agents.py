@@ -47,6 +47,9 @@ class Client:
     # What becomes of its history in a long run: it is replaced by a `summary`, its oldest turns are
     # left out (`window`), or it stays `whole`. None: it is put through no long run.
     history: str = ""
+    # It can play the simulator's scenarios: those that show their model its calls otherwise than they
+    # were made begin them again and again.
+    meets_sim: bool = True
     # How much dearer its tokens are told to be in a long run, where its context cannot be made small.
     fills: int = 1
     # The tool by which its model answers, and the argument that is the answer; none: by text.
@@ -255,7 +258,15 @@ CLIENTS = [
         fills=8,
     ),
     *(
-        _own(f"copilot-{wire}", wire, "copilot", "@github/copilot", compacting.Copilot)
+        _own(
+            f"copilot-{wire}",
+            wire,
+            "copilot",
+            "@github/copilot",
+            compacting.Copilot,
+            # It switches thinking off within a turn, which the simulator takes for a mistake.
+            meets_sim=wire != "anthropic",
+        )
         for wire in ("anthropic", "chat", "responses")
     ),
     *(
@@ -297,6 +308,7 @@ CLIENTS = [
             tool="shell",
             # It compacts between the messages of its user only.
             history="whole",
+            meets_sim=False,
         )
         for wire in ("anthropic", "chat")
     ),
@@ -315,7 +327,16 @@ CLIENTS = [
         )
         for wire in ("anthropic", "chat")
     ),
-    _own("gptme", "chat", "gptme.txt", "gptme", compacting.Gptme, tool="shell", history="whole"),
+    _own(
+        "gptme",
+        "chat",
+        "gptme.txt",
+        "gptme",
+        compacting.Gptme,
+        tool="shell",
+        history="whole",
+        meets_sim=False,
+    ),
     _python(
         "smolagents",
         "chat",
@@ -323,6 +344,7 @@ CLIENTS = [
         "smolagents",
         "smolagents_agent.py",
         history="whole",
+        meets_sim=False,
         answers_by=("final_answer", "answer"),
     ),
     _python(

@@ -62,7 +62,7 @@ class Run:
             and not (self.parallel and not client.parallel)
             and not (self.wrapped and not client.wraps)
             and not (self.specialist_limit and not client.takes_servers)
-            and not (self.long and not client.history)
+            and (client.history if self.long else client.meets_sim)
         )
 
 

@@ -171,7 +171,7 @@ max_context_size = {30_000 if start.small else 200_000}
     @staticmethod
     def answer(stdout):
         events = [json.loads(line) for line in stdout.splitlines() if line.startswith("{")]
-        said = [one["content"] for one in events if one.get("role") == "assistant"]
+        said = [one.get("content") for one in events if one.get("role") == "assistant"]
         last = [one for one in said if one][-1]
         return last if isinstance(last, str) else "".join(part.get("text", "") for part in last)
 
