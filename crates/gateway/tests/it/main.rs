@@ -15,6 +15,7 @@ mod human;
 mod identity;
 mod kept;
 mod ledger_faults;
+mod manners;
 mod money;
 mod observed;
 mod pages;
