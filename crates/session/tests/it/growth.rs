@@ -11,7 +11,7 @@ mod shapes;
 
 use std::time::{Duration, Instant};
 
-use shapes::{SHAPES, Work};
+use shapes::{Kind, SHAPES, Work};
 
 /// The lengths that are compared, and how much more work the longer one may be: where each part looks
 /// at all parts it is sixteen times as much.
@@ -29,7 +29,7 @@ fn work_grows_as_its_input_does() {
 
 /// What an input costs that does not grow as it should. Other work on the machine can lengthen one
 /// measurement, so it is measured again before it is said.
-fn grows_faster((name, what, make): (&str, &str, fn(usize) -> Work)) -> Option<String> {
+fn grows_faster((name, what, make): Kind) -> Option<String> {
     let (short, long) = (make(SHORT), make(LONG));
     let mut times = (Duration::MAX, Duration::MAX);
     for _ in 0..6 {

@@ -22,8 +22,11 @@ use inputs::{Block, calls, request, results, said, stream, tools, whole};
 /// The work with an input that was made before, or why it went wrong.
 pub(crate) type Work = Box<dyn Fn() -> Result<(), String>>;
 
-/// Inputs by name, each with what grows in it, and how one of a length is made.
-pub(crate) const SHAPES: &[(&str, &str, fn(usize) -> Work)] = &[
+/// A kind of input: its name, what grows in it, and how one of a length is made.
+pub(crate) type Kind = (&'static str, &'static str, fn(usize) -> Work);
+
+/// Every kind of input.
+pub(crate) const SHAPES: &[Kind] = &[
     ("calls-streamed", "streamed calls of one turn", |n| {
         streamed(Api::Anthropic, &many_calls(n), n)
     }),

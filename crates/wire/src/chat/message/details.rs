@@ -105,12 +105,8 @@ impl Detail {
                     old.pop();
                     old.push_str(value.get(1..).unwrap_or_default());
                 }
-                Some(old) => {
-                    if value != "null" && value != "\"\"" {
-                        *old = value;
-                    }
-                }
-                None => {}
+                Some(old) if value != "null" && value != "\"\"" => *old = value,
+                Some(_) | None => {}
             }
         }
     }
