@@ -51,6 +51,18 @@ SAME_AS = {
     ("anthropic", "claude-mythos-5-1"): "claude-fable-5-1",
 }
 
+# Models that are newer than the package: (window, output, price, [(above, price)], source), prices
+# in USD per million tokens in the order of KINDS. The long lifetime of OpenAI's cache is 12 hours.
+NEWER = {
+    ("openai", "gpt-6.2-sol"): (
+        1_050_000,
+        128_000,
+        ("2", "10", "0.1", "2.5", "5"),
+        [(272_000, ("4", "15", "0.2", "5", "10"))],
+        "developers.openai.com/api/docs/models/gpt-6.2-sol (read 2026-11-26)",
+    ),
+}
+
 # Output maxima, which the package does not have: (provider, glob of ids, tokens, source).
 # The first row that matches counts; no row: unknown.
 SKILL = "github anthropics/skills, skills/claude-api/shared/models.md"
@@ -289,6 +301,18 @@ def collect(providers):
             rows[provider, name] = dict(copy, output=max_output(provider, name))
             for alias in aliases_of(provider, name, Record("ClauseEquals", {"equals": name})):
                 aliases.setdefault((provider, alias), name)
+    for (provider, name), (window, output, usd, tiers, _source) in NEWER.items():
+        # Once the package has it, the row here is to go.
+        assert (provider, name) not in rows, f"the package has {provider}/{name} now"
+        rows[provider, name] = {
+            "provider": provider,
+            "id": name,
+            "window": window,
+            "output": output,
+            "price": tuple(pico(value) for value in usd),
+            "tiers": [(above, tuple(pico(value) for value in price)) for above, price in tiers],
+            "hours": [],
+        }
     aliases = {key: name for key, name in aliases.items() if key not in rows}
     return sorted(rows.values(), key=lambda row: (row["provider"], row["id"])), aliases
 

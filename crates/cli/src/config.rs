@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
 
-use softland_agent::core::models::Price;
+use softland_agent::core::models::{self, Price};
 use softland_agent::core::policy::{Policy, Value};
 use toml::de::{DeTable, DeValue};
 
@@ -140,7 +140,10 @@ impl Config {
     pub(crate) fn price(&self, model: &str) -> Option<Price> {
         let bare = model.split_once('/').map_or(model, |(_, name)| name);
         let named = |name: &String| name == model || name == bare;
-        self.prices.iter().find(|(name, _)| named(name)).map(|(_, price)| *price)
+        let find =
+            |named: &dyn Fn(&String) -> bool| self.prices.iter().find(|(name, _)| named(name));
+        let any = || find(&|name| name == "*").filter(|_| models::find(None, bare).is_none());
+        find(&named).or_else(any).map(|(_, price)| *price)
     }
 }
 

@@ -158,19 +158,32 @@ pub struct Because {
     pub used: Limit,
     /// What the policy allows.
     pub limit: Limit,
+    /// What one more request may cost, where that is why: it does not fit into what is left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needed: Option<NanoUsd>,
 }
 
 impl Because {
     /// A rule about a count.
     #[must_use]
     pub fn count(reason: Reason, used: u64, limit: u64) -> Self {
-        Self { reason, used: Limit::Count(used), limit: Limit::Count(limit) }
+        Self::new(reason, Limit::Count(used), Limit::Count(limit))
+    }
+
+    /// A rule and its numbers.
+    #[must_use]
+    pub fn new(reason: Reason, used: Limit, limit: Limit) -> Self {
+        Self { reason, used, limit, needed: None }
     }
 }
 
 impl fmt::Display for Because {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} of {}", self.reason, self.used, self.limit)
+        write!(f, "{}: {} of {}", self.reason, self.used, self.limit)?;
+        match self.needed {
+            Some(needed) => write!(f, ", and one more request may cost {needed}"),
+            None => Ok(()),
+        }
     }
 }
 

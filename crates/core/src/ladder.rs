@@ -251,6 +251,12 @@ impl Ladder {
         self.force(Tail::Expire(because))
     }
 
+    /// A request cannot be paid: softland answers, whatever the request was.
+    pub fn denied(&mut self, because: &Because) -> Next {
+        self.landing.get_or_insert_with(|| because.clone());
+        self.local(because)
+    }
+
     fn explored(&mut self, class: Class, none_pass: Option<&Because>, text: bool) -> Next {
         let engine = self.setting.role == Role::Engine;
         match class {

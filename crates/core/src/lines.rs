@@ -182,7 +182,7 @@ fn is_countdown(line: &str) -> bool {
 }
 
 fn what_was_reached(because: &Because) -> String {
-    let Because { reason, used, limit } = because;
+    let Because { reason, used, limit, .. } = because;
     match reason {
         Reason::Turns => format!("Turn limit reached (this is the last of {limit})."),
         Reason::Tool(tool) => {
@@ -269,8 +269,8 @@ mod tests {
             Because::count(Reason::Turns, 5, 5),
             Because::count(Reason::ResultChars, 5, 5),
             Because::count(Reason::Tokens, 5, 5),
-            Because { reason: Reason::Cost, used: money(1), limit: money(2) },
-            Because { reason: Reason::Time, used: time(1), limit: time(2) },
+            Because::new(Reason::Cost, money(1), money(2)),
+            Because::new(Reason::Time, time(1), time(2)),
             Because::count(Reason::Repeat, 3, 3),
             Because::count(Reason::Cycle, 3, 3),
             Because::count(Reason::Errors, 4, 4),

@@ -6,6 +6,7 @@
 //! plain integers: prices in pico-dollars per token (10⁻¹² USD, so that $0.0375 per
 //! million tokens is exactly 37 500), costs in nano-dollars (10⁻⁹ USD).
 
+pub mod billing;
 pub mod capability;
 mod names;
 mod table;
@@ -17,8 +18,7 @@ pub use table::{TABLE_DATE, TABLE_SOURCE};
 
 /// Prices of one model's tokens, each in pico-dollars per token.
 ///
-/// Prices are of text tokens at standard speed; audio, images, server tools and batches
-/// are not in it. A price that the source lacks is filled in so that it is never too low
+/// Prices are of text tokens at standard speed; what else is billed is in [`billing`]. A price that the source lacks is filled in so that it is never too low
 /// (`docs/models.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Price {
@@ -69,6 +69,19 @@ impl Price {
         let written =
             if hour { self.cache_write_1h.max(self.cache_write_5m) } else { self.cache_write_5m };
         self.input.max(self.cache_read).max(written)
+    }
+
+    /// The same in thousandths of it, rounded up.
+    #[must_use]
+    pub fn times(self, thousandths: u64) -> Self {
+        let of = |pico: u64| pico.saturating_mul(thousandths).div_ceil(1000);
+        Self {
+            input: of(self.input),
+            output: of(self.output),
+            cache_read: of(self.cache_read),
+            cache_write_5m: of(self.cache_write_5m),
+            cache_write_1h: of(self.cache_write_1h),
+        }
     }
 
     /// Each price the higher of the two.

@@ -6,6 +6,7 @@ use alloc::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::because::{Because, Limit, Reason};
+use crate::money::NanoUsd;
 use crate::rung::Rung;
 
 /// How a run ended.
@@ -63,6 +64,9 @@ pub struct Ended {
     /// What was set there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Limit>,
+    /// What one more request may cost, where that is more than the limit leaves.
+    #[serde(default, rename = "needed_usd", skip_serializing_if = "Option::is_none")]
+    pub needed: Option<NanoUsd>,
     /// What every set limit leaves.
     #[serde(default)]
     pub remaining: Remaining,
@@ -73,7 +77,7 @@ impl Ended {
     #[must_use]
     pub fn plain(outcome: Outcome, reason: Reason) -> Self {
         let remaining = Remaining::new();
-        Self { outcome, reason, rung: None, limit: None, value: None, remaining }
+        Self { outcome, reason, rung: None, limit: None, value: None, needed: None, remaining }
     }
 
     /// An end by a rule.
@@ -81,6 +85,7 @@ impl Ended {
     pub fn by(outcome: Outcome, because: &Because, rung: Option<Rung>) -> Self {
         let limit = because.reason.key().map(Cow::Borrowed);
         let value = limit.is_some().then_some(because.limit);
-        Self { limit, value, rung, ..Self::plain(outcome, because.reason.clone()) }
+        let needed = because.needed;
+        Self { limit, value, rung, needed, ..Self::plain(outcome, because.reason.clone()) }
     }
 }

@@ -90,7 +90,9 @@ impl Transcript {
     pub fn user(&mut self, user: &User<'_>, facts: Option<&Facts>) -> Step {
         let mut step = self.message(user, facts);
         if let (Some((_, run)), Some(facts)) = (&mut self.run, facts) {
-            step.signals.extend(Arc::make_mut(run).stale(facts));
+            let run = Arc::make_mut(run);
+            run.look_last(facts);
+            step.signals.extend(run.stale(facts));
         }
         step
     }

@@ -40,6 +40,8 @@ pub(crate) struct Gate {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) accounts: Arc<dyn Accounts>,
     pub(crate) learned: Learned,
+    /// What providers have counted.
+    pub(crate) counts: govern::Counts,
     pub(crate) names: Names,
     pub(crate) runs: Runs,
     pub(crate) ledger: Option<Ledger>,
@@ -99,6 +101,7 @@ impl Gate {
             store: Arc::new(MemoryStore::default()),
             accounts: Arc::new(MemoryAccounts::new()),
             learned: Learned::default(),
+            counts: govern::Counts::default(),
             names: Names::new(clock(), std::process::id()),
             runs: Runs::default(),
             ledger,

@@ -6,6 +6,7 @@
 mod above;
 mod account;
 mod alive;
+mod count;
 mod end;
 mod flow;
 mod head;
@@ -32,6 +33,7 @@ use crate::pass;
 use crate::route::Target;
 use crate::turns;
 
+pub(crate) use count::Counts;
 pub(crate) use end::ends;
 use open::Opening;
 pub(crate) use told::{Told, Word};

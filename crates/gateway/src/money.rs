@@ -12,10 +12,9 @@ mod tests;
 
 use softland_session::core::NanoUsd;
 use softland_session::core::models::{Model, Price};
-use softland_session::wire::Tokens;
 
 pub(crate) use reserve::{Reserved, Want, reserve, reserve_now};
-pub(crate) use size::{Size, may_compact, writes};
+pub(crate) use size::{Size, writes};
 
 /// What a request may write to the provider's prompt cache, by what it asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,17 +37,19 @@ pub(crate) struct Bound {
     pub(crate) output: u64,
     /// At which price the input may be billed.
     pub(crate) writes: Writes,
+    /// What is billed beside tokens.
+    pub(crate) fees: NanoUsd,
 }
 
 impl Bound {
-    /// The dearest that the input can be billed.
+    /// The dearest that the input can be billed, and what is billed beside tokens.
     pub(crate) fn input_cost(&self, price: &Price) -> NanoUsd {
         let dearest = match self.writes {
             Writes::Nothing => price.input.max(price.cache_read),
             Writes::Minutes => price.dearest_input(false),
             Writes::Hour => price.dearest_input(true),
         };
-        NanoUsd::of_tokens(self.input, dearest)
+        NanoUsd::of_tokens(self.input, dearest) + self.fees
     }
 
     /// The dearest that the whole request can be billed.
@@ -62,12 +63,6 @@ impl Bound {
 pub(crate) fn tokens_for(amount: NanoUsd, pico: u64) -> u64 {
     let tokens = (u128::from(amount.0) * 1000).checked_div(u128::from(pico));
     tokens.and_then(|tokens| u64::try_from(tokens).ok()).unwrap_or(u64::MAX)
-}
-
-/// What tokens that the provider reports are billed.
-pub(crate) fn billed(tokens: &Tokens, price: &Price) -> NanoUsd {
-    let Tokens { input, output, cache_read, cache_write_5m, cache_write_1h } = *tokens;
-    NanoUsd(price.cost_nano(input, output, cache_read, cache_write_5m, cache_write_1h))
 }
 
 /// What the ledger knows of the newest ancestor of a request: of a request whose messages are

@@ -214,10 +214,16 @@ impl Prices {
         Self(rows)
     }
 
-    /// The configuration's own price of a model.
+    /// The configuration's own price of a model, by its name.
     #[must_use]
     pub fn own(&self, model: &str) -> Option<Price> {
         self.0.iter().find(|(name, _)| name == model).map(|(_, price)| *price)
+    }
+
+    /// The configuration's price of what no other row and no table prices: of the model `*`.
+    #[must_use]
+    pub fn of_any(&self) -> Option<Price> {
+        self.own("*")
     }
 
     /// What so much input of a model is billed at, at the dearest; `None` where it is not known.
@@ -225,6 +231,7 @@ impl Prices {
     pub fn of(&self, provider: Option<&str>, model: &str, input: u64) -> Option<Price> {
         self.own(model)
             .or_else(|| models::find(provider, model).map(|row: &Model| row.dearest(input)))
+            .or_else(|| self.of_any())
     }
 }
 

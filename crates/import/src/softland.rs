@@ -232,6 +232,7 @@ impl Run {
             cache_read: count("cache_read"),
             cache_write_5m: count("cache_write"),
             cache_write_1h: 0,
+            ..Tokens::default()
         };
         let cost = fields.raw("cost_usd").and_then(|raw| raw.parse::<f64>().ok());
         let cost = cost.and_then(NanoUsd::from_dollars);

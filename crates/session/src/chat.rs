@@ -175,7 +175,7 @@ impl Chat {
             stop: stop(&message),
             whole: !cut,
             tokens: message.usage.tokens,
-            billed: message.usage.tokens,
+            billed: message.usage.billed(),
             rest: Rest::Chat(Box::new(message)),
             tagged: None,
         }

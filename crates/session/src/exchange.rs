@@ -67,6 +67,10 @@ pub struct Opened<'a> {
     policy: Arc<Policy>,
     reader: Option<Reader>,
     asked_at: u64,
+    /// How often the provider may run tools of its own, where the request does not say.
+    uses: Option<u64>,
+    /// What the caller adds to an answer for want of money.
+    remark: Option<String>,
 }
 
 impl<'a> Opened<'a> {
@@ -86,7 +90,32 @@ impl<'a> Opened<'a> {
         transcript.answer_by(plan::forced_answer(request));
         let remembered = (role == Role::Gateway).then_some(remembered);
         let fold = Fold::new(request, transcript, remembered, reader.clone());
-        Self { request, body, role, fold, capability, most, chain, policy, reader, asked_at }
+        let (uses, remark) = (None, None);
+        Self {
+            request,
+            body,
+            role,
+            fold,
+            capability,
+            most,
+            chain,
+            policy,
+            reader,
+            asked_at,
+            uses,
+            remark,
+        }
+    }
+
+    /// Bounds how often the provider may run tools of its own, where the request does not say. To
+    /// be the same for a whole run: what is added to a tool is part of what is cached.
+    pub fn bound_uses(&mut self, uses: Option<u64>) {
+        self.uses = uses;
+    }
+
+    /// Says why a request costs what it does, for an answer that softland gives for want of money.
+    pub fn remark(&mut self, remark: Option<String>) {
+        self.remark = remark;
     }
 
     /// Where the newest message stands; `None` where it is not a user's.
@@ -164,6 +193,8 @@ pub struct Exchange {
     vain: bool,
     next: Option<Next>,
     done: Option<Box<Done>>,
+    /// What the caller adds to an answer for want of money.
+    remark: Option<String>,
 }
 
 impl Exchange {
@@ -185,7 +216,7 @@ impl Exchange {
 
     fn open(opened: Opened<'_>, facts: Facts, out: &mut Out) -> Self {
         let Opened { request, body, role, mut fold, capability, most, .. } = opened;
-        let Opened { chain, policy, reader, asked_at, .. } = opened;
+        let Opened { chain, policy, reader, asked_at, uses, remark, .. } = opened;
         let here = fold.here;
         let newest = fold.newest(&facts);
         let Fold { transcript, splice, fresh, .. } = fold;
@@ -213,6 +244,9 @@ impl Exchange {
         plan::tell(newest, matches!(next, Next::Send { .. }), out);
         let asks = plan::asks(request, &run, asked_at);
         let mut lines = splice;
+        if let Some(uses) = uses {
+            plan::bound_uses(request, uses, &mut lines);
+        }
         if asks.hidden_usage {
             lines.include_usage(request.text, request.span, request.stream_options);
         }
@@ -258,6 +292,7 @@ impl Exchange {
             vain: false,
             next: None,
             done: None,
+            remark,
         };
         exchange.follow(next, None, out);
         exchange
@@ -378,7 +413,7 @@ impl Exchange {
 
     /// A response has ended before its end, and had said this of itself.
     fn broke_off(&mut self, so_far: Tokens) {
-        if so_far == Tokens::default() {
+        if so_far.is_unsaid() {
             return;
         }
         if so_far.input_total() > 0 {
@@ -426,6 +461,22 @@ impl Exchange {
             Next::End { ended: Ended::by(Outcome::Failed, &because, None), local: false }
         } else {
             self.ladder.expired(because)
+        };
+        self.follow(next, None, out);
+    }
+
+    /// There is no money for the request that [`step`](Self::step) gave last, and it was not sent:
+    /// softland answers. Behind a call that the client was shown nothing can follow: the run has
+    /// failed then, for that limit.
+    pub fn deny(&mut self, because: &Because, out: &mut Out) {
+        if self.done.is_some() {
+            return;
+        }
+        self.requests = self.requests.saturating_sub(1);
+        let next = if self.relay.is_stuck() {
+            Next::End { ended: Ended::by(Outcome::Failed, because, None), local: false }
+        } else {
+            self.ladder.denied(because)
         };
         self.follow(next, None, out);
     }

@@ -16,6 +16,7 @@ mod framing;
 mod local;
 mod out;
 mod outline;
+pub mod price;
 mod relay;
 mod remembered;
 mod reply;

@@ -52,7 +52,7 @@ pub(crate) fn answer(
 }
 
 fn why(because: Option<&Because>) -> String {
-    let Some(Because { reason, used, limit }) = because else {
+    let Some(Because { reason, used, limit, needed }) = because else {
         return "The model ended without an answer.".to_owned();
     };
     match reason {
@@ -75,9 +75,10 @@ fn why(because: Option<&Because>) -> String {
                 _ => String::new(),
             };
             if fits_no_more(reason, used, limit) {
+                let amount = needed.map(|needed| format!(", {needed},")).unwrap_or_default();
                 return format!(
-                    "What one more request may come to did not fit into the run's limit ({key}: \
-                     {} used), and the model gave no answer.",
+                    "What one more request may come to{amount} did not fit into the run's limit \
+                     ({key}: {} used), and the model gave no answer.",
                     of(used, limit)
                 );
             }

@@ -15,4 +15,5 @@ pub use crate::{blame::Blame, bound::AssembleError};
 pub use error::{ApiError, ErrorKind};
 pub use message::{Assembler, Block, End, Extra, Finished, Message, MessageError, Stop};
 pub use stream::{BlockStart, BlockStartKind, Event, MessageDelta, MessageStart};
+pub(crate) use usage::is_country;
 pub use usage::{Iteration, Usage, UsageUpdate};

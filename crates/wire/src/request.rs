@@ -18,6 +18,7 @@ mod edit;
 mod error;
 mod members;
 mod responses;
+mod terms;
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +29,8 @@ pub use error::RequestError;
 pub use members::{
     MaxTokens, Thinking, ThinkingMode, Thread, Tool, ToolChoice, ToolChoiceKind, Tools,
 };
+
+pub use terms::Terms;
 
 use crate::{
     Api,
@@ -79,6 +82,8 @@ pub struct Request<'a> {
     /// The member by which it asks for what is no single answer to this request: a `background`
     /// response, more choices than one (`n`), calls in the deprecated form (`functions`).
     pub apart: Option<&'static str>,
+    /// What it says of its price.
+    pub terms: Terms,
     /// `messages`
     pub messages: Messages<'a>,
 }

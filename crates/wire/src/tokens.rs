@@ -1,5 +1,6 @@
 //! Token counts, in the one counting that softland keeps for every provider.
 
+use crate::anthropic::Block;
 use crate::json::{Cursor, Error};
 
 /// More than any response can have. What one reports beyond it is nonsense, and no sum that it goes
@@ -11,7 +12,7 @@ pub(crate) fn reported(cursor: &mut Cursor<'_>) -> Result<Option<u64>, Error> {
     Ok(cursor.uint_or_skip()?.map(|count| count.min(MOST)))
 }
 
-/// Tokens by the price they are billed at.
+/// Tokens by the price they are billed at, and what is billed beside them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tokens {
     /// Input neither read from nor written to the cache.
@@ -25,6 +26,127 @@ pub struct Tokens {
     pub cache_write_5m: u64,
     /// Input written to the cache for an hour.
     pub cache_write_1h: u64,
+    /// What changes the price of the tokens, or is billed beside them.
+    pub beside: Beside,
+}
+
+/// What a response reports that changes the price of its tokens, or is billed beside them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Beside {
+    /// Searches of the web that the provider ran.
+    pub web_searches: u32,
+    /// Searches of files that the provider ran.
+    pub file_searches: u32,
+    /// Programs that the provider ran.
+    pub programs: u32,
+    /// Images that the provider made as a tool of its own.
+    pub images: u32,
+    /// Sources that the provider read and bills one by one (xAI's live search).
+    pub sources: u32,
+    /// How it was served, where that is said.
+    pub served: Served,
+    /// It was computed in one country only, for which there is a price of its own.
+    pub in_one_country: bool,
+    /// What the provider says that it costs, in billionths of a US dollar.
+    pub stated: Option<u64>,
+}
+
+/// How a request is served, by the names that providers have a price for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Served {
+    /// Nothing is said of it.
+    #[default]
+    Unsaid,
+    /// `batch`
+    Batch,
+    /// `flex`
+    Flex,
+    /// `default`, `standard`, or what was paid for before (`scale`).
+    Standard,
+    /// `priority`, or OpenAI's newer name for it, `fast`.
+    Priority,
+    /// Anthropic's `speed: fast`.
+    Fast,
+    /// `ultrafast`
+    Ultrafast,
+    /// By a name that is not known: at the dearest of its provider's prices.
+    Other,
+}
+
+impl Served {
+    /// By `service_tier`, in a request or in a response. Anthropic's `priority` is paid for before
+    /// and has no price of its own.
+    #[must_use]
+    pub fn by_tier(tier: &str, anthropic: bool) -> Self {
+        match tier {
+            "" | "auto" => Self::Unsaid,
+            "default" | "standard" | "standard_only" | "scale" => Self::Standard,
+            "priority" if anthropic => Self::Standard,
+            "priority" | "fast" => Self::Priority,
+            "flex" => Self::Flex,
+            "batch" => Self::Batch,
+            "ultrafast" => Self::Ultrafast,
+            _ => Self::Other,
+        }
+    }
+
+    /// By Anthropic's `speed`.
+    #[must_use]
+    pub fn by_speed(speed: &str) -> Self {
+        match speed {
+            "" => Self::Unsaid,
+            "standard" => Self::Standard,
+            "fast" => Self::Fast,
+            _ => Self::Other,
+        }
+    }
+}
+
+impl Beside {
+    /// Counts a use of one of OpenAI's tools, by the type of its item; any other item is none.
+    pub fn count(&mut self, item: &str) {
+        let uses = match item {
+            "web_search_call" => &mut self.web_searches,
+            "file_search_call" => &mut self.file_searches,
+            "code_interpreter_call" | "shell_call" => &mut self.programs,
+            "image_generation_call" => &mut self.images,
+            _ => return,
+        };
+        *uses = uses.saturating_add(1);
+    }
+
+    /// Counts a use of one of Anthropic's tools, where the block is one. Searches that the response
+    /// reports itself go before.
+    pub(crate) fn count_block(&mut self, block: &Block) {
+        let Block::ToolUse { name, server: true, .. } = block else { return };
+        let uses = match name.as_str() {
+            "web_search" => &mut self.web_searches,
+            "code_execution" | "bash_code_execution" | "text_editor_code_execution" => {
+                &mut self.programs
+            }
+            _ => return,
+        };
+        *uses = uses.saturating_add(1);
+    }
+
+    /// The sum of both; served as the dearer one.
+    const fn plus(self, other: Self) -> Self {
+        let dearer = self.served as u8 >= other.served as u8;
+        Self {
+            web_searches: self.web_searches.saturating_add(other.web_searches),
+            file_searches: self.file_searches.saturating_add(other.file_searches),
+            programs: self.programs.saturating_add(other.programs),
+            images: self.images.saturating_add(other.images),
+            sources: self.sources.saturating_add(other.sources),
+            served: if dearer { self.served } else { other.served },
+            in_one_country: self.in_one_country || other.in_one_country,
+            stated: match (self.stated, other.stated) {
+                (Some(one), Some(two)) => Some(one.saturating_add(two)),
+                (Some(one), None) | (None, Some(one)) => Some(one),
+                (None, None) => None,
+            },
+        }
+    }
 }
 
 impl Tokens {
@@ -37,6 +159,18 @@ impl Tokens {
             .saturating_add(self.cache_write_1h)
     }
 
+    /// Whether nothing was reported: no token, and nothing that is billed beside them.
+    #[must_use]
+    pub fn is_unsaid(&self) -> bool {
+        let Beside { web_searches, file_searches, programs, images, sources, stated, .. } =
+            self.beside;
+        let uses = [web_searches, file_searches, programs, images, sources];
+        self.input_total() == 0
+            && self.output == 0
+            && stated.is_none()
+            && uses.iter().all(|uses| *uses == 0)
+    }
+
     /// What one response can be billed for at most.
     pub(crate) fn plausible(self) -> Self {
         Self {
@@ -45,6 +179,7 @@ impl Tokens {
             cache_read: self.cache_read.min(MOST),
             cache_write_5m: self.cache_write_5m.min(MOST),
             cache_write_1h: self.cache_write_1h.min(MOST),
+            beside: self.beside,
         }
     }
 
@@ -57,6 +192,7 @@ impl Tokens {
             cache_read: self.cache_read.saturating_add(other.cache_read),
             cache_write_5m: self.cache_write_5m.saturating_add(other.cache_write_5m),
             cache_write_1h: self.cache_write_1h.saturating_add(other.cache_write_1h),
+            beside: self.beside.plus(other.beside),
         }
     }
 }

@@ -299,11 +299,11 @@ impl UnderWay<'_> {
 
     fn time_is_up(&self, run: &Run, elapsed: Millis) -> Option<Because> {
         let limit = self.setup.policy.time_limit?;
-        (*run.phase() == Phase::Open).then_some(Because {
-            reason: Reason::Time,
-            used: Limit::Time(elapsed),
-            limit: Limit::Time(limit),
-        })
+        (*run.phase() == Phase::Open).then_some(Because::new(
+            Reason::Time,
+            Limit::Time(elapsed),
+            Limit::Time(limit),
+        ))
     }
 
     /// Tells what an exchange put out.
@@ -327,7 +327,7 @@ fn tell(
     meter: &mut super::Meter,
 ) {
     if let Shown::Usage(tokens) = &shown {
-        if *tokens == Tokens::default() {
+        if tokens.is_unsaid() {
             return;
         }
         let cost = meter.add(*tokens, request_bytes);

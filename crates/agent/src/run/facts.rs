@@ -153,7 +153,7 @@ impl Meter {
 
     fn cost_of(&self, tokens: &Tokens) -> Option<NanoUsd> {
         let price = price_at((self.model, self.price), tokens.input_total())?;
-        let Tokens { input, output, cache_read, cache_write_5m, cache_write_1h } = *tokens;
+        let Tokens { input, output, cache_read, cache_write_5m, cache_write_1h, .. } = *tokens;
         let nano = price.cost_nano(input, output, cache_read, cache_write_5m, cache_write_1h);
         Some(NanoUsd(nano))
     }

@@ -70,7 +70,7 @@ impl Standing {
             What::Calls => (Reason::ToolCalls, Limit::Count(used), Limit::Count(cap)),
             What::Time => (Reason::Time, Limit::Time(Millis(used)), Limit::Time(Millis(cap))),
         };
-        Because { reason, used, limit }
+        Because::new(reason, used, limit)
     }
 }
 

@@ -11,7 +11,8 @@ pub(crate) fn reached(facts: &Facts, policy: &Policy) -> Option<Because> {
         let least = output_cost(policy.reserve_tokens.saturating_add(facts.thinking_budget), facts);
         let answer = facts.reserve_input_cost + output_cost(policy.reserve_tokens, facts);
         let needed = facts.next_input_cost + least + answer;
-        (limit.less(used).less(held) < needed).then(|| because(reason, used, limit))
+        (limit.less(used).less(held) < needed)
+            .then(|| Because { needed: Some(needed), ..because(reason, used, limit) })
     })
 }
 
@@ -22,7 +23,7 @@ pub(crate) fn warned(facts: &Facts, policy: &Policy) -> Option<Because> {
 }
 
 fn because(reason: Reason, used: NanoUsd, limit: NanoUsd) -> Because {
-    Because { reason, used: Limit::Money(used), limit: Limit::Money(limit) }
+    Because::new(reason, Limit::Money(used), Limit::Money(limit))
 }
 
 /// Output tokens that an exploring request may have.

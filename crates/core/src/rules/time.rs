@@ -7,20 +7,20 @@ use crate::time::Millis;
 
 pub(crate) fn reached(facts: &Facts, policy: &Policy) -> Option<Because> {
     let limit = policy.time_limit?;
-    (facts.elapsed >= exploring_until(policy)?).then_some(Because {
-        reason: Reason::Time,
-        used: Limit::Time(facts.elapsed),
-        limit: Limit::Time(limit),
-    })
+    (facts.elapsed >= exploring_until(policy)?).then_some(Because::new(
+        Reason::Time,
+        Limit::Time(facts.elapsed),
+        Limit::Time(limit),
+    ))
 }
 
 pub(crate) fn warned(facts: &Facts, policy: &Policy) -> Option<Because> {
     let limit = policy.time_limit?;
-    policy.warn_at.reached(facts.elapsed.0, limit.0).then_some(Because {
-        reason: Reason::Time,
-        used: Limit::Time(facts.elapsed),
-        limit: Limit::Time(limit),
-    })
+    policy.warn_at.reached(facts.elapsed.0, limit.0).then_some(Because::new(
+        Reason::Time,
+        Limit::Time(facts.elapsed),
+        Limit::Time(limit),
+    ))
 }
 
 /// When exploring ends: a reserve larger than half the limit would land runs before they began.

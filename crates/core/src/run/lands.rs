@@ -21,7 +21,8 @@ pub struct Advice {
     pub time_room: Option<Millis>,
 }
 
-/// Fewer output tokens are no answer.
+/// Fewer output tokens are no answer. What a limit of money holds back for it is paid whole: a
+/// request is never sent with less than `reserve_tokens`.
 const LEAST_ANSWER: u64 = 16;
 
 impl Run {
@@ -34,10 +35,16 @@ impl Run {
             self.pinned.looked = Some(round);
             return Some(facts);
         }
+        self.look_last(facts);
+        None
+    }
+
+    /// A limit that the facts reach lands the run, whatever its newest message is: one that neither
+    /// begins a run nor ends a round has no place for a line, and the note stands behind it.
+    pub(crate) fn look_last(&mut self, facts: &Facts) {
         if let (Phase::Open, Some(because)) = (&self.phase, on_facts(facts, &self.pinned.policy)) {
             self.phase = Phase::Late { because };
         }
-        None
     }
 
     /// The first limit that is reached here, in the contract's order. What is decided on facts is
@@ -93,9 +100,9 @@ impl Run {
         Some(because)
     }
 
-    /// What the next request may use.
+    /// What the next request may use, which asks for so much output.
     #[must_use]
-    pub fn advice(&self, facts: &Facts) -> Advice {
+    pub fn advice(&self, facts: &Facts, asked: Option<u64>) -> Advice {
         let policy = self.policy();
         let open = self.phase == Phase::Open;
         let (tokens, money) = if open {
@@ -111,9 +118,12 @@ impl Run {
             if open { rules::time::exploring_until(policy).unwrap_or(limit) } else { limit }
         });
         let time_room = until.map(|until| Millis(until.0.saturating_sub(facts.elapsed.0)));
-        let least = LEAST_ANSWER.saturating_add(facts.thinking_budget);
-        let affordable =
-            output_room.is_none_or(|room| room >= least) && time_room.is_none_or(|room| room.0 > 0);
+        let least = |answer: u64| {
+            answer.saturating_add(facts.thinking_budget).min(asked.unwrap_or(u64::MAX))
+        };
+        let affordable = tokens.is_none_or(|room| room >= least(LEAST_ANSWER))
+            && money.is_none_or(|room| room >= least(policy.reserve_tokens.max(LEAST_ANSWER)))
+            && time_room.is_none_or(|room| room.0 > 0);
         Advice { output_room, affordable, time_room }
     }
 }

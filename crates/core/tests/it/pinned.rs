@@ -21,12 +21,8 @@ fn a_record_survives_its_written_form() {
     for because in [
         Because::count(Reason::Tokens, 9, 10),
         Because::count(Reason::Tool("grep".to_owned()), 5, 5),
-        Because { reason: Reason::Cost, used: money(1), limit: money(5_000_000_000) },
-        Because {
-            reason: Reason::Time,
-            used: Limit::Time(Millis(61_001)),
-            limit: Limit::Time(Millis(0)),
-        },
+        Because::new(Reason::Cost, money(1), money(5_000_000_000)),
+        Because::new(Reason::Time, Limit::Time(Millis(61_001)), Limit::Time(Millis(0))),
     ] {
         record.decided.push(Decided { round: 3, lands: true, because });
     }

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use softland_session::core::models::{Model, Price};
 use softland_session::core::policy::Policy;
-use softland_session::core::{Above, Facts, Limit, Millis, NanoUsd};
-use softland_session::wire::Tokens;
+use softland_session::core::{Above, Because, Facts, Limit, Millis, NanoUsd, Reason};
+use softland_session::price::{self, Brought, Fees};
 use softland_session::wire::request::Request;
+use softland_session::wire::{Api, Tokens};
 
 use super::{Told, Word};
 use crate::accounts::{Claim, Lease, Short};
@@ -41,7 +42,8 @@ pub(super) struct Tariff {
 impl Tariff {
     /// By the model's name, and its row in the built-in table.
     pub(super) fn of(prices: &Prices, model: &str, row: Option<&'static Model>) -> Self {
-        Self { own: prices.own(model), model: row }
+        let own = prices.own(model);
+        Self { own: own.or_else(|| prices.of_any().filter(|_| row.is_none())), model: row }
     }
 
     /// The dearest that so much input can be billed at.
@@ -49,9 +51,15 @@ impl Tariff {
         self.own.or_else(|| self.model.map(|model| model.dearest(input)))
     }
 
-    pub(super) fn cost(&self, tokens: &Tokens) -> Option<NanoUsd> {
+    /// What a response is billed.
+    fn cost(&self, tokens: &Tokens, fees: &Fees, name: &str) -> Option<NanoUsd> {
         let price = self.at(tokens.input_total())?;
-        Some(money::billed(tokens, &price))
+        Some(fees.billed(name, tokens, &price))
+    }
+
+    /// The model's name in the table, by which its tiers are known.
+    fn name(&self) -> &'static str {
+        self.model.map_or("", |model| model.id)
     }
 }
 
@@ -78,11 +86,15 @@ pub(super) struct Account {
 }
 
 /// The upstream request under way.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Counting {
     size: Size,
     /// The most that it can use.
     bound: Bound,
+    /// Input tokens of the client's own, without what the provider's tools bring.
+    own: u64,
+    /// How it asks to be served, and what uses of tools cost.
+    fees: Fees,
     tokens: Option<Tokens>,
     /// The most output that it can get.
     output: u64,
@@ -90,6 +102,8 @@ struct Counting {
     firm: bool,
     /// The dearest that its input can be billed.
     input: NanoUsd,
+    /// A tool of the provider's whose results have no bound.
+    unbounded: Option<String>,
 }
 
 /// What has become of the wish to send a request.
@@ -149,6 +163,36 @@ impl Account {
         self.tariff.at(0).is_some()
     }
 
+    /// What a request asks for that has a price of its own, which nobody here knows: sound and
+    /// images as output, and answers of other models.
+    pub(super) fn unpriceable(&self, request: &Request<'_>) -> Option<&'static str> {
+        if self.tariff.own.is_some() {
+            return None;
+        }
+        match (request.terms.speaks, request.terms.fallbacks) {
+            (true, _) => Some("`modalities` other than text"),
+            (_, true) => Some("`fallbacks`"),
+            _ => None,
+        }
+    }
+
+    /// Whether the bound of the newest request is by its bytes: a count would bring a better one.
+    /// What it does not show is the window, whatever is counted.
+    pub(super) fn is_counted_by_bytes(&self) -> bool {
+        self.newest.unbounded.is_none() && self.newest.size.unseen == 0
+    }
+
+    /// The provider has counted the newest request.
+    pub(super) fn counted_to(&mut self, tokens: u64) {
+        let size = self.newest.size;
+        self.known = Some(Known { tokens: tokens.saturating_add(size.unwritten), size });
+    }
+
+    /// A tool of the provider's that makes the newest request's bound the window.
+    pub(super) fn unbounded(&self) -> Option<&str> {
+        self.newest.unbounded.as_deref()
+    }
+
     /// What this request has cost so far; `None` where the model has no price.
     pub(super) fn cost(&self) -> Option<NanoUsd> {
         self.is_priced().then_some(self.cost)
@@ -163,20 +207,42 @@ impl Account {
         self.used
     }
 
-    fn bound(&self, request: &Request<'_>, size: Size) -> Bound {
+    /// The dearest price of so much input, served as the newest request asks for.
+    fn price(&self, input: u64) -> Option<Price> {
+        let price = self.tariff.at(input)?;
+        Some(price.times(self.newest.fees.at_most(self.tariff.name())))
+    }
+
+    fn billed(&self, tokens: &Tokens) -> Option<NanoUsd> {
+        self.tariff.cost(tokens, &self.newest.fees, self.tariff.name())
+    }
+
+    /// The most that a request can use. What the provider's tools bring is its own for every
+    /// request; `uses`: how often they may be used where the request does not say.
+    fn count(&self, request: &Request<'_>, uses: Option<u64>) -> Counting {
         let window = money::window(self.tariff.model);
-        Bound {
-            input: money::input_bound(self.known, size, window),
+        let size = Size::of(request).behind(self.kept_bytes);
+        let brought = Brought::of(request, uses);
+        let own = money::input_bound(self.known, size, window);
+        let bound = Bound {
+            input: brought.input(own, window),
             output: money::output_bound(request.max_tokens.map(|m| m.value), self.tariff.model),
             writes: money::writes(request),
-        }
+            fees: brought.fees,
+        };
+        // What tools bring, and a compaction, is billed beside what the head says.
+        let firm =
+            size.unseen == 0 && !request.terms.manages_context && brought == Brought::default();
+        let unbounded = if size.unseen > 0 { None } else { brought.unbounded };
+        let (output, fees) = (bound.output, Fees::of(request));
+        Counting { size, bound, own, fees, output, firm, unbounded, ..Counting::default() }
     }
 
     /// The facts that hold now for the request that [`reserve`](Self::reserve) was last asked for.
     /// `short`: an account that has not enough for it.
     pub(super) fn facts(&self, now: u64, short: Option<&Short>) -> Facts {
         let bound = self.newest.bound;
-        let price = self.tariff.at(bound.input);
+        let price = self.price(bound.input);
         let total = self.used.input_total().saturating_add(self.used.output);
         let mut facts = Facts {
             tokens: self.state.tokens.saturating_add(total),
@@ -194,7 +260,7 @@ impl Account {
         };
         if let Some(price) = price {
             facts.next_input_cost = bound.input_cost(&price);
-            facts.reserve_input_cost = NanoUsd::of_tokens(bound.input, price.input);
+            facts.reserve_input_cost = self.answer_input();
             facts.output_pico = price.output;
         }
         if let Some(short) = short {
@@ -214,6 +280,20 @@ impl Account {
         facts
     }
 
+    /// Why a request is not sent: an account has not enough for it.
+    pub(super) fn denied(&self, policy: &Policy, short: &Short) -> Because {
+        let money = |limit: Option<NanoUsd>| limit.unwrap_or(short.limit);
+        let (reason, limit) = if short.account == self.purse.session {
+            (Reason::SessionCost, money(policy.session_cost_limit_usd))
+        } else if short.account == self.purse.run {
+            (Reason::Cost, money(policy.cost_limit_usd))
+        } else {
+            (Reason::Cost, money(self.purse.parent.as_ref().map(|(_, limit, _)| *limit)))
+        };
+        let needed = Some(short.least);
+        Because { needed, ..Because::new(reason, Limit::Money(short.spent), Limit::Money(limit)) }
+    }
+
     /// Reserves the worst case of an upstream request. `waits`: whether others may be waited for.
     pub(super) async fn reserve(
         &mut self,
@@ -224,21 +304,14 @@ impl Account {
         waits: Option<&Told>,
     ) -> Leased {
         self.settle();
-        let size = Size::of(request).behind(self.kept_bytes);
-        let bound = self.bound(request, size);
-        // A compaction is billed beside what its head says.
-        let firm = size.unseen == 0 && !money::may_compact(request);
-        let output = bound.output;
-        let input = NanoUsd::ZERO;
-        self.newest = Counting { size, bound, tokens: None, output, firm, input };
-        let Some(price) = self.tariff.at(bound.input) else { return Leased::Granted(None) };
+        self.newest = self.count(request, self.added_uses(policy, request.api));
+        let (bound, output) = (self.newest.bound, self.newest.output);
+        let Some(price) = self.price(bound.input) else { return Leased::Granted(None) };
         self.newest.input = bound.input_cost(&price);
-        let answer = NanoUsd::of_tokens(bound.input, price.input)
-            + NanoUsd::of_tokens(policy.reserve_tokens, price.output);
+        let answer = self.answer_input() + NanoUsd::of_tokens(policy.reserve_tokens, price.output);
         let held = if exploring { answer } else { NanoUsd::ZERO };
         let claims = self.claims(policy, held);
-        let floor = if exploring { policy.reserve_tokens } else { 16 };
-        let floor = floor.max(request.api.least_output());
+        let floor = policy.reserve_tokens.max(request.api.least_output());
         let want = Want {
             input: bound.input_cost(&price),
             output: bound.output,
@@ -263,6 +336,23 @@ impl Account {
         }
     }
 
+    /// What the run's answer may be billed for its input: by then no tool is used any more.
+    fn answer_input(&self) -> NanoUsd {
+        let own = self.newest.own;
+        self.price(own).map_or(NanoUsd::ZERO, |price| NanoUsd::of_tokens(own, price.input))
+    }
+
+    /// How often the provider's tools may be used in a request that does not say: the same for the
+    /// whole run, since it follows from its limit of money.
+    pub(super) fn added_uses(&self, policy: &Policy, api: Api) -> Option<u64> {
+        let own = [policy.cost_limit_usd, policy.session_cost_limit_usd];
+        let above = self.purse.parent.as_ref().map(|(_, limit, _)| *limit);
+        let limit = own.into_iter().chain([above]).flatten().min();
+        let limit = limit.filter(|_| !policy.observes() && api != Api::Chat)?;
+        let price = self.tariff.at(u64::MAX)?;
+        Some(price::uses_under(limit, price.dearest_input(false), api))
+    }
+
     fn claims(&self, policy: &Policy, held: NanoUsd) -> Vec<Claim> {
         let enforced = !policy.observes();
         let limit =
@@ -284,12 +374,12 @@ impl Account {
         if tokens.input_total() == 0 {
             return false;
         }
-        if let (Some(cost), Some(lease)) = (self.tariff.cost(&tokens), &mut self.lease) {
+        if let (Some(cost), Some(lease)) = (self.billed(&tokens), &mut self.lease) {
             lease.received(cost);
         }
         let worst = Tokens { output: self.newest.output, ..tokens };
         if let (true, Some(cost), Some(lease)) =
-            (self.newest.firm, self.tariff.cost(&worst), &mut self.lease)
+            (self.newest.firm, self.billed(&worst), &mut self.lease)
         {
             lease.lower(cost);
         }
@@ -316,7 +406,7 @@ impl Account {
     pub(super) fn unanswered(&mut self, output: u64) -> (Tokens, Option<NanoUsd>) {
         let output = output.min(self.newest.output);
         let tokens = self.estimated(output);
-        let Some(price) = self.tariff.at(self.newest.bound.input) else { return (tokens, None) };
+        let Some(price) = self.price(self.newest.bound.input) else { return (tokens, None) };
         let cost = self.newest.input + NanoUsd::of_tokens(output, price.output);
         self.cost += cost;
         if let Some(lease) = self.lease.take() {
@@ -346,7 +436,7 @@ impl Account {
     /// Books what the newest upstream request came to.
     pub(super) fn settle(&mut self) -> Option<NanoUsd> {
         let tokens = self.newest.tokens.take()?;
-        let cost = self.tariff.cost(&tokens);
+        let cost = self.billed(&tokens);
         self.used = self.used.plus(tokens);
         self.cost += cost.unwrap_or(NanoUsd::ZERO);
         if let Some(lease) = self.lease.take() {
@@ -370,16 +460,9 @@ impl Account {
     }
 
     /// Why the run's time is over.
-    pub(super) fn time_is_up(
-        &self,
-        policy: &Policy,
-        now: u64,
-    ) -> Option<softland_session::core::Because> {
+    pub(super) fn time_is_up(&self, policy: &Policy, now: u64) -> Option<Because> {
         let limit = policy.time_limit?;
-        Some(softland_session::core::Because {
-            reason: softland_session::core::Reason::Time,
-            used: Limit::Time(Millis(self.state.active_at(now))),
-            limit: Limit::Time(limit),
-        })
+        let used = Limit::Time(Millis(self.state.active_at(now)));
+        Some(Because::new(Reason::Time, used, Limit::Time(limit)))
     }
 }

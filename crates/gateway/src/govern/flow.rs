@@ -360,7 +360,7 @@ impl Flow {
         self.out.events.retain(|event| !matches!(event, Event::Usage(_)));
         match unfinished {
             // The provider says itself that it failed.
-            Unfinished::Error { .. } if so_far == Tokens::default() => self.bill(so_far),
+            Unfinished::Error { .. } if so_far.is_unsaid() => self.bill(so_far),
             _ => self.bill_unfinished(so_far, 0, BROKEN),
         }
         self.broken = match (unfinished, error) {
@@ -446,7 +446,7 @@ impl Flow {
     }
 
     fn count(&mut self, tokens: Tokens) {
-        if self.sent == 1 && tokens != Tokens::default() {
+        if self.sent == 1 && !tokens.is_unsaid() {
             self.record.counted(self.opening.outline.here, self.account.counted(tokens));
         }
         self.bill(tokens);
@@ -457,7 +457,7 @@ impl Flow {
     /// without one nobody knows.
     fn bill(&mut self, tokens: Tokens) {
         let limited = self.exchange.run().policy().counts_usage();
-        let (tokens, cost, remark) = match tokens == Tokens::default() {
+        let (tokens, cost, remark) = match tokens.is_unsaid() {
             false => (tokens, self.account.add(tokens), None),
             true if limited => {
                 let tokens = self.account.estimated(self.exchange.so_far().output);

@@ -14,6 +14,7 @@ use softland_session::{Chain, Context, Opened, Out, Outline, uses_tags};
 use super::Asked;
 use super::above::{self, parent_limit};
 use super::account::{Account, Leased, Purse, Tariff};
+use super::count;
 use super::flow::Flow;
 use super::policy::{self, Chosen};
 use super::scope::{Place, Session};
@@ -145,7 +146,7 @@ impl Opening {
         request: &Request<'_>,
     ) -> Result<Box<Flow>, Answer> {
         let gate = Arc::clone(&self.asked.gate);
-        let opened = self.opened(request);
+        let mut opened = self.opened(request);
         let run = opened.here().map_or(Digest::EMPTY, |here| here.run);
         let policy = opened.policy().clone();
         if self.is_cancelled(&run, request) {
@@ -162,6 +163,11 @@ impl Opening {
         if !account.is_priced() && limits_money(&policy, &self.place) {
             return Err(Box::new(unpriced(&self.asked.target, &self.model)));
         }
+        if let Some(what) = account.unpriceable(request)
+            && limits_money(&policy, &self.place)
+        {
+            return Err(Box::new(unpriceable(&self.asked.target, what)));
+        }
         if let Some(why) = &self.place.lost
             && self.insists_on_money(&policy)
         {
@@ -171,7 +177,22 @@ impl Opening {
         // No answer follows one that is only metered: nothing is held back for it.
         let (explores, told) = (!self.metered, Some(&self.asked.told));
         let mut unheld = None;
-        let leased = account.reserve(&gate, request, &policy, explores, told).await;
+        let mut leased = account.reserve(&gate, request, &policy, explores, told).await;
+        // What is spent or held for others no count brings back.
+        if let Leased::Short(short) = &leased
+            && (short.spent, short.reserved) == (NanoUsd::ZERO, NanoUsd::ZERO)
+            && account.is_counted_by_bytes()
+            && let Some(tokens) = count::ask(&self, request).await
+        {
+            account.counted_to(tokens);
+            leased = account.reserve(&gate, request, &policy, explores, told).await;
+        }
+        if let Leased::Short(short) = &leased {
+            let (id, model, tool) = (&self.target.id, &self.model, account.unbounded());
+            tracing::warn!(%id, %model, %short, tool, "a limit of money has no room for a request");
+            opened.remark(tool.map(unbounded));
+        }
+        opened.bound_uses(account.added_uses(&policy, request.api));
         // What is sent from here on shows only what is new.
         account.kept_bytes = self.kept_bytes();
         let (short, output_limit, leased) = match leased {
@@ -374,6 +395,23 @@ impl Opening {
 fn limits_money(policy: &Policy, place: &Place) -> bool {
     let own = policy.cost_limit_usd.or(policy.session_cost_limit_usd);
     !policy.observes() && own.or_else(|| parent_limit(place)).is_some()
+}
+
+/// What an answer for want of money says of a tool that is why.
+fn unbounded(tool: &str) -> String {
+    format!(
+        "The request declares `{tool}`, which the provider runs: what it brings has no documented \
+         bound, so that the whole context window is counted for it."
+    )
+}
+
+/// A request asks for what no price is known of.
+fn unpriceable(target: &Target, what: &str) -> Response<Body> {
+    let message = format!(
+        "softland: no price is known of {what}, so the cost limit cannot be held; add a [[price]] \
+         for the model to the gateway's config"
+    );
+    Refusal::new(StatusCode::BAD_REQUEST, target.protocol, message).response()
 }
 
 fn unpriced(target: &Target, model: &str) -> Response<Body> {

@@ -14,9 +14,9 @@
 
 mod pdf;
 
-use std::sync::LazyLock;
-
-use memchr::memmem::Finder;
+use memchr::memmem;
+use softland_session::core::models::billing::{self, RunBy};
+use softland_session::price::vendor;
 use softland_session::wire::Api;
 use softland_session::wire::json::{Cursor, Error, Kind, Span};
 use softland_session::wire::request::{
@@ -38,23 +38,6 @@ const PAGE_OPENAI: u64 = IMAGE_OPENAI + 3_000;
 const TOOLS: u64 = 2 * 530;
 const OWN_TOOL: u64 = 2 * 735;
 
-/// Anthropic's own tools whose results the client sends; whatever any other brings (a search, a
-/// page, a program's output) is input that no request shows.
-const RUN_BY_CLIENT: [&str; 6] =
-    ["custom", "bash_", "text_editor_", "computer_", "memory_", "tool_search_"];
-
-/// The same of OpenAI's.
-const RUN_BY_CLIENT_OPENAI: [&str; 4] = ["local_shell", "apply_patch", "computer", "tool_search"];
-
-/// Members by which a request of OpenAI's form asks for what no request shows: OpenRouter's
-/// plugins and OpenAI's search.
-static MORE_INPUT: LazyLock<[Words; 2]> =
-    LazyLock::new(|| [Words::new("\"web_search_options\""), Words::new("\"plugins\"")]);
-
-static CACHE_CONTROL: LazyLock<Words> = LazyLock::new(|| Words::new("cache_control"));
-static AN_HOUR: LazyLock<Words> = LazyLock::new(|| Words::new("\"1h\""));
-static COMPACTION: LazyLock<Words> = LazyLock::new(|| Words::new("\"compact"));
-
 /// How much input a request shows. Sizes compare only within one conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Size {
@@ -62,7 +45,7 @@ pub(crate) struct Size {
     pub(crate) text: u64,
     /// Tokens of media, by the table.
     pub(crate) media: u64,
-    /// Things whose size does not show: files, URLs, tools that the provider runs.
+    /// Things whose size does not show: files, URLs, what the provider keeps.
     pub(crate) unseen: u64,
     /// Tokens that the provider adds without a byte in the body.
     pub(crate) unwritten: u64,
@@ -72,11 +55,10 @@ impl Size {
     /// The size of a request.
     pub(crate) fn of(request: &Request<'_>) -> Self {
         let mut size = Self { text: request.text.len() as u64, ..Self::default() };
-        // A history that is elsewhere shows nothing of itself.
-        size.unseen += u64::from(request.previous.is_some()) + u64::from(request.elsewhere);
-        if request.api != Api::Anthropic {
-            size.unseen += MORE_INPUT.iter().filter(|words| words.are_in(request)).count() as u64;
-        }
+        // A history or a prompt that is elsewhere shows nothing of itself.
+        let elsewhere =
+            [request.previous.is_some(), request.elsewhere, request.terms.stored_prompt];
+        size.unseen += elsewhere.into_iter().filter(|elsewhere| *elsewhere).count() as u64;
         if let Some(tools) = &request.tools {
             size.tools(request.api, &tools.list);
         }
@@ -100,15 +82,10 @@ impl Size {
         if !tools.is_empty() {
             self.unwritten += TOOLS;
         }
-        let by_client: &[&str] = match api {
-            Api::Anthropic => &RUN_BY_CLIENT,
-            Api::Chat | Api::Responses => &RUN_BY_CLIENT_OPENAI,
-        };
         for kind in tools.iter().filter_map(|tool| tool.kind) {
             let kind = kind.unescape();
-            if !by_client.iter().any(|known| kind.starts_with(known)) {
-                self.unseen += 1;
-            } else if kind != "custom" {
+            // What one that the provider runs brings is bounded apart, for every request anew.
+            if billing::run_by(vendor(api), &kind) == RunBy::Client && kind != "custom" {
                 self.unwritten += OWN_TOOL;
             }
         }
@@ -161,11 +138,16 @@ impl Size {
                     let (data, _) = cursor.string()?;
                     source.data = Some(data.raw());
                 }
-                "file_id" | "file_url" | "input_audio" => {
-                    source.file = cursor.peek()? != Kind::Null;
+                "image_url" => self.image(cursor)?,
+                "file_id" | "input_audio" | "video" | "audio" => {
+                    source.file |= cursor.peek()? != Kind::Null;
                     cursor.skip_value()?;
                 }
-                "image_url" => self.image(cursor)?,
+                // A file, a film or a recording by its address, whatever a provider calls it.
+                key if key.ends_with("_url") => {
+                    source.file |= cursor.peek()? != Kind::Null;
+                    cursor.skip_value()?;
+                }
                 "file_data" => {
                     let data = cursor.string_or_skip()?;
                     data.into_iter().for_each(|(data, _)| self.file(data.raw()));
@@ -239,34 +221,72 @@ fn text(cursor: &mut Cursor<'_>) -> Result<String, Error> {
     Ok(text.map(|(text, _)| text.unescape().into_owned()).unwrap_or_default())
 }
 
-/// What a request may write to the cache. It is read off the whole body, so that a tool's
-/// argument of `"1h"` makes a request look dearer, and no mark is missed.
+/// What a request may write to the cache: by every member named `cache_control` in it, wherever it
+/// stands, so that a tool's argument of that name makes a request look dearer and no mark is missed.
 pub(crate) fn writes(request: &Request<'_>) -> Writes {
-    if !CACHE_CONTROL.are_in(request) {
-        // OpenAI caches without being asked; of most of its models writing costs nothing more.
-        if request.api == Api::Anthropic { Writes::Nothing } else { Writes::Minutes }
-    } else if AN_HOUR.are_in(request) {
-        Writes::Hour
-    } else {
-        Writes::Minutes
+    // OpenAI caches without being asked.
+    let unasked = match (request.api, request.terms.keeps_cache) {
+        (Api::Anthropic, _) => Writes::Nothing,
+        (_, false) => Writes::Minutes,
+        (_, true) => Writes::Hour,
+    };
+    if !may_name(request.text.as_bytes(), b"cache_control") {
+        return unasked;
+    }
+    let mut marks = Marks(unasked);
+    match marks.value(&mut Cursor::new(request.text)) {
+        Ok(()) => marks.0,
+        // It was scanned before; what cannot be read again is taken for the dearest.
+        Err(_) => Writes::Hour,
     }
 }
 
-/// Whether a request may be billed for a compaction of its history.
-pub(crate) fn may_compact(request: &Request<'_>) -> bool {
-    COMPACTION.are_in(request)
+/// Whether a member of this name may be in a body: a name stands there as it is, or some of its
+/// letters do by their numbers. A body in which neither is found has none, and need not be parsed.
+fn may_name(body: &[u8], name: &[u8]) -> bool {
+    // The ASCII letters of a name have the numbers 0030 to 007a.
+    let escaped = |at: usize| body.get(at + 4).is_some_and(|digit| (b'3'..=b'7').contains(digit));
+    memmem::find(body, name).is_some() || memmem::find_iter(body, b"\\u00").any(escaped)
 }
 
-/// Words that are looked for in whole requests. How is worked out once.
-struct Words(Finder<'static>);
+/// The marks of a cached prefix in a value.
+struct Marks(Writes);
 
-impl Words {
-    fn new(words: &'static str) -> Self {
-        Self(Finder::new(words))
+impl Marks {
+    fn value(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        match cursor.peek()? {
+            Kind::Object => cursor
+                .members(|cursor, member| {
+                    if member.key.eq_str("cache_control") {
+                        return self.mark(cursor);
+                    }
+                    self.value(cursor)
+                })
+                .map(drop),
+            Kind::Array => cursor.elements(|cursor| self.value(cursor)).map(drop),
+            Kind::String | Kind::Number | Kind::Bool | Kind::Null => cursor.skip_value().map(drop),
+        }
     }
 
-    /// Whether they are anywhere. The whole of a long history is looked through.
-    fn are_in(&self, request: &Request<'_>) -> bool {
-        self.0.find(request.text.as_bytes()).is_some()
+    fn mark(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        let mut writes = match cursor.peek()? {
+            Kind::Null => Writes::Nothing,
+            _ => Writes::Minutes,
+        };
+        if cursor.peek()? == Kind::Object {
+            cursor.members(|cursor, member| {
+                // Any lifetime but the short one is taken for the long one.
+                if member.key.eq_str("ttl")
+                    && cursor.string_or_skip()?.is_some_and(|(ttl, _)| !ttl.eq_str("5m"))
+                {
+                    writes = Writes::Hour;
+                }
+                Ok::<_, Error>(())
+            })?;
+        } else {
+            cursor.skip_value()?;
+        }
+        self.0 = self.0.max(writes);
+        Ok(())
     }
 }

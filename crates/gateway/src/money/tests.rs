@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use softland_session::core::models;
-use softland_session::wire::{Api, request::Request};
+use softland_session::wire::{Api, Tokens, request::Request};
 use tokio::time::{Instant, sleep};
 
 use super::reserve::{SILENCE, STREAMS_WAIT};
@@ -15,6 +15,11 @@ mod crowd;
 
 fn opus() -> &'static Model {
     models::find(Some("anthropic"), "claude-opus-5-5").expect("in the table")
+}
+
+/// What so many tokens are billed, served as usual.
+fn billed(tokens: &Tokens, price: &Price) -> NanoUsd {
+    softland_session::price::Fees::default().billed("", tokens, price)
 }
 
 fn size_of(body: &str) -> Size {
@@ -29,7 +34,8 @@ fn request(content: &str, tools: &str) -> String {
 #[test]
 fn the_worst_case_takes_the_dearest_price_of_what_may_be_written() {
     let price = &opus().price;
-    let cost = |writes| Bound { input: 100_000, output: 128_000, writes }.cost(price).to_string();
+    let bound = Bound { input: 100_000, output: 128_000, ..Bound::default() };
+    let cost = |writes| Bound { writes, ..bound }.cost(price).to_string();
     assert_eq!(cost(Writes::Nothing), "$2.96");
     assert_eq!(cost(Writes::Minutes), "$3.06");
     assert_eq!(cost(Writes::Hour), "$3.36");
@@ -61,10 +67,11 @@ proptest! {
     ) {
         let [input, cache_read, cache_write_5m, cache_write_1h] = parts;
         let model = &models::all()[which];
-        let tokens = Tokens { input, output, cache_read, cache_write_5m, cache_write_1h };
+        let tokens =
+            Tokens { input, output, cache_read, cache_write_5m, cache_write_1h, ..Tokens::default() };
         let total = tokens.input_total();
         let price = model.dearest(total);
-        let bound = Bound { input: total, output, writes: Writes::Hour };
+        let bound = Bound { input: total, output, writes: Writes::Hour, ..Bound::default() };
         let billed = billed(&tokens, &model.price_for(total, None));
         prop_assert!(billed <= bound.cost(&price));
 
@@ -156,7 +163,73 @@ fn what_does_not_show_its_size_is_counted_as_unseen() {
     let size = size_of(&request(r#""hi""#, tools));
     assert_eq!((size.unseen, size.unwritten), (0, 2 * 530 + 2 * 735));
     let search = r#"[{"type":"web_search_20250305","name":"web_search"}]"#;
-    assert_eq!(size_of(&request(r#""hi""#, search)).unseen, 1);
+    assert_eq!(size_of(&request(r#""hi""#, search)).unseen, 0, "it is bounded apart");
+}
+
+#[test]
+fn what_chat_and_responses_name_by_an_address_or_an_id_is_counted_as_unseen() {
+    let size = |api, body: &str| Size::of(&Request::of(api, body.as_bytes()).unwrap());
+    let part = |part: &str| {
+        let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":[{part}]}}]}}"#);
+        size(Api::Chat, &body)
+    };
+    for (text, unseen) in [
+        (r#"{"type":"text","text":"https://example.com/video_url.mp4"}"#, 0),
+        (r#"{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}"#, 0),
+        (r#"{"type":"video_url","video_url":{"url":"https://example.com/a.mp4"}}"#, 1),
+        (r#"{"type":"video_url","vid\u0065o_url":{"url":"https://example.com/a.mp4"}}"#, 1),
+        (r#"{"type":"audio_url","audio_url":{"url":"https://example.com/a.wav"}}"#, 1),
+        (r#"{"type":"video","video":["https://example.com/1.png"]}"#, 1),
+        (r#"{"type":"file","file":{"file_id":"file-1"}}"#, 1),
+        (r#"{"type":"input_audio","input_audio":{"data":"AAAA","format":"wav"}}"#, 1),
+    ] {
+        assert_eq!(part(text).unseen, unseen, "{text}");
+    }
+    for (members, unseen) in [
+        ("", 0),
+        (r#","prompt":null"#, 0),
+        (r#","prompt":{"id":"pmpt_1"}"#, 1),
+        (r#","pr\u006fmpt":{"id":"pmpt_1"}"#, 1),
+        (r#","previous_response_id":"resp_1","prompt":{"id":"pmpt_1"}"#, 2),
+    ] {
+        let body = format!(r#"{{"model":"m","input":"x"{members}}}"#);
+        assert_eq!(size(Api::Responses, &body).unseen, unseen, "{members}");
+    }
+}
+
+proptest! {
+    /// However a client spells a mark, it is a mark: any of its letters may stand there by its
+    /// number, in a name, in a value, with any capitals of the digits.
+    #[test]
+    fn a_mark_is_found_however_it_is_spelled(
+        name in proptest::collection::vec(any::<bool>(), "cache_control".len()),
+        hour in proptest::collection::vec(any::<bool>(), 2),
+        capitals: bool,
+        deep in 0..4_usize,
+    ) {
+        let spell = |text: &str, escaped: &[bool]| -> String {
+            let letter = |(letter, escaped): (char, &bool)| match (escaped, capitals) {
+                (true, true) => format!("\\u{:04X}", u32::from(letter)),
+                (true, false) => format!("\\u{:04x}", u32::from(letter)),
+                (false, _) => letter.to_string(),
+            };
+            text.chars().zip(escaped).map(letter).collect()
+        };
+        let mark = format!(
+            r#"{{"type":"ephemeral","ttl":"{}"}}"#,
+            spell("1h", &hour)
+        );
+        let block = format!(
+            r#"{{"type":"text","text":"x","{}":{mark}}}"#,
+            spell("cache_control", &name)
+        );
+        let nested = (0..deep).fold(block, |inner, _| {
+            format!(r#"{{"type":"document","source":{{"type":"content","content":[{inner}]}}}}"#)
+        });
+        let body = request(&format!("[{nested}]"), "[]");
+        let request = Request::of(Api::Anthropic, body.as_bytes()).unwrap();
+        prop_assert_eq!(writes(&request), Writes::Hour);
+    }
 }
 
 /// Plain base64, as a client would write it.
@@ -201,7 +274,8 @@ const CENT: u64 = 10_000_000;
 /// output.
 fn want(stream: bool) -> Want {
     let price = &opus().price;
-    let bound = Bound { input: 100_000, output: 128_000, writes: Writes::Minutes };
+    let writes = Writes::Minutes;
+    let bound = Bound { input: 100_000, output: 128_000, writes, ..Bound::default() };
     let input = bound.input_cost(price);
     Want { input, output: bound.output, output_pico: price.output, floor: 4_096, stream }
 }

@@ -70,7 +70,7 @@ fn idle_gaps_do_not_count_against_time() {
 
 fn pinned(decided: usize) -> Box<Pinned> {
     use softland_session::core::{Because, Decided, Limit, Reason, policy::Policy};
-    let because = Because { reason: Reason::Turns, used: Limit::Count(1), limit: Limit::Count(1) };
+    let because = Because::new(Reason::Turns, Limit::Count(1), Limit::Count(1));
     let decided = (0..decided as u64)
         .map(|round| Decided { round, lands: false, because: because.clone() })
         .collect();

@@ -8,6 +8,7 @@ mod bodies;
 mod chained;
 mod ends;
 mod faults;
+mod fees;
 mod garbled;
 mod governed;
 mod hidden;

@@ -104,7 +104,7 @@ impl Judge {
             return;
         };
         let stops = self.landing == Landing::Stop
-            || facts.is_some_and(|facts| !run.advice(facts).affordable);
+            || facts.is_some_and(|facts| !run.advice(facts, None).affordable);
         let ended = match run.phase() {
             Phase::Open => return,
             Phase::Stopping { because } => (turn - 1, because.reason.clone()),

@@ -1,10 +1,11 @@
 //! What turns cost, and what the next request may: recorded figures first, then the user's prices,
 //! then the table.
 
+use softland_session::core::models::billing::Vendor;
 use softland_session::core::models::{self, Model, Price};
 use softland_session::core::policy::Policy;
 use softland_session::core::{Facts, Millis, NanoUsd, User};
-use softland_session::wire::Tokens;
+use softland_session::price::Fees;
 
 use crate::step::Turn;
 
@@ -39,8 +40,8 @@ impl Prices {
             Found::Given(price) => price,
             Found::Table(model) => model.price_for(tokens.input_total(), minute),
         };
-        let Tokens { input, output, cache_read, cache_write_5m, cache_write_1h } = tokens;
-        Some(NanoUsd(price.cost_nano(input, output, cache_read, cache_write_5m, cache_write_1h)))
+        let model = turn.model.unwrap_or_default();
+        Some(Fees::plain(vendor_of(model)).billed(posed(model), &tokens, &price))
     }
 
     /// The dearest that a request with so much input can be billed.
@@ -62,14 +63,22 @@ impl Prices {
             let posed = posed(model);
             let bare = posed.split_once('/').map_or(posed, |(_, name)| name);
             let own = given.iter().find(|(name, _)| name == model || name == bare);
+            let any = || given.iter().find(|(name, _)| name == "*");
             self.found = match own {
                 Some((_, price)) => Some(Found::Given(*price)),
-                None => models::find(None, posed).map(Found::Table),
+                None => models::find(None, posed)
+                    .map(Found::Table)
+                    .or_else(|| any().map(|(_, price)| Found::Given(*price))),
             };
             self.model = Some(model.to_owned());
         }
         self.found
     }
+}
+
+/// Whose fees a model's requests are billed. A recording does not say which API they spoke.
+fn vendor_of(model: &str) -> Vendor {
+    if model.contains("claude") { Vendor::Anthropic } else { Vendor::OpenAi }
 }
 
 /// Whether nobody is billed for what a model of that name says.

@@ -34,6 +34,7 @@ impl Message {
                 cache_read: count(&cache, "read"),
                 cache_write_5m: count(&cache, "write"),
                 cache_write_1h: 0,
+                ..Tokens::default()
             }
         });
         let cost = data.raw("cost").and_then(|raw| raw.parse::<f64>().ok());

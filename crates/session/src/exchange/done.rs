@@ -255,7 +255,13 @@ fn answer_locally(exchange: &mut Exchange, reply: Option<&Reply>, done: &mut Don
     let text = match Request::of(exchange.api, &exchange.body) {
         Ok(request) => {
             let reader = exchange.reader.as_ref();
-            local::answer(&request, &exchange.run, because.as_ref(), &said, reader)
+            let mut text = local::answer(&request, &exchange.run, because.as_ref(), &said, reader);
+            let needed = because.as_ref().and_then(|because| because.needed);
+            if let Some(remark) = exchange.remark.as_ref().filter(|_| needed.is_some()) {
+                text.push_str("\n\n");
+                text.push_str(remark);
+            }
+            text
         }
         Err(_) => String::from("[This answer is softland's, not the model's.]"),
     };

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
+use softland_core::models::billing::{self, RunBy};
 use softland_core::models::capability::{Capability, Thinking};
 use softland_core::policy::Batch;
 use softland_core::{
@@ -16,6 +17,7 @@ use softland_wire::{Api, Splice};
 use super::Exchange;
 use crate::framing::Asks;
 use crate::out::{Event, Intervention, Out};
+use crate::price::{says_uses, vendor};
 use crate::tags::{Reader, uses_tags};
 
 /// The answer tool that the client forces, by a name that is known for one.
@@ -65,7 +67,7 @@ pub(super) fn setting(
         repairs: role == Role::Engine
             || has_tools(request)
             || reader.is_some_and(|reader| uses_tags(request, &reader.shape.tags)),
-        affordable: run.advice(facts).affordable,
+        affordable: run.advice(facts, request.max_tokens.map(|most| most.value)).affordable,
     }
 }
 
@@ -191,6 +193,22 @@ pub(super) fn asks(request: &Request<'_>, run: &Run, at: u64) -> Asks {
     Asks { usage, hidden_usage, at }
 }
 
+/// Bounds the provider's own tools that can be bounded and say no number themselves.
+pub(super) fn bound_uses(request: &Request<'_>, uses: u64, lines: &mut Splice) {
+    let vendor = vendor(request.api);
+    for tool in request.tools.iter().flat_map(|tools| &tools.list) {
+        let kind = tool.kind.map(|kind| billing::run_by(vendor, &kind.unescape()));
+        let counted = matches!(kind, Some(RunBy::Provider(hosted)) if hosted.counted);
+        if !counted || says_uses(request, tool) {
+            continue;
+        }
+        lines.limit_uses(request, tool, uses);
+        if request.api == Api::Responses {
+            return;
+        }
+    }
+}
+
 /// The choice of no tool.
 fn none_of(api: Api) -> &'static str {
     match api {
@@ -236,7 +254,7 @@ fn max_tokens(exchange: &Exchange) -> Option<u64> {
         if exchange.grown == 0 { asked } else { doubled.min(most.max(asked)) }
     });
     let enforced = !exchange.run.policy().observes();
-    let room = exchange.run.advice(&exchange.facts).output_room.filter(|_| enforced);
+    let room = exchange.run.advice(&exchange.facts, asked).output_room.filter(|_| enforced);
     let wanted = match (grown, room) {
         (Some(grown), Some(room)) => Some(grown.min(room.max(1))),
         // Without a limit of its own the model's holds, and one beyond that may be refused.

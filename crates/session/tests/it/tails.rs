@@ -56,7 +56,7 @@ fn answer(exchange: &mut Exchange, content: &Value, stop: &str) {
 
 fn time_is_up() -> Because {
     let minute = Limit::Time(Millis(60_000));
-    Because { reason: Reason::Time, used: minute, limit: minute }
+    Because::new(Reason::Time, minute, minute)
 }
 
 /// The strict simulator takes these messages, signatures of others apart.

@@ -146,6 +146,8 @@ impl Message {
             Ok::<_, json::Error>(())
         })?;
         cursor.end()?;
+        let beside = &mut message.usage.tokens.beside;
+        message.blocks.iter().for_each(|block| beside.count_block(block));
         if has_content { Ok(message) } else { Err(MessageError::NoContent) }
     }
 

@@ -7,8 +7,10 @@
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
 use crate::{
-    Tokens,
+    Served, Tokens,
     json::{Cursor, Error, Kind},
     tokens::reported,
 };
@@ -44,11 +46,14 @@ impl Usage {
     /// compaction's tokens stand only there), else the response's own tokens.
     #[must_use]
     pub fn billed(&self) -> Tokens {
+        let searches = u32::try_from(self.web_searches).unwrap_or(u32::MAX);
+        let mut beside = self.tokens.beside;
+        beside.web_searches = beside.web_searches.max(searches);
         if self.iterations.is_empty() {
-            return self.tokens;
+            return Tokens { beside, ..self.tokens };
         }
         let sum = self.iterations.iter().fold(Tokens::default(), |sum, i| sum.plus(i.tokens));
-        sum.plausible()
+        Tokens { beside, ..sum }.plausible()
     }
 
     /// Overrides what a later report states, and keeps what it leaves out.
@@ -65,6 +70,9 @@ impl Usage {
         set(&mut self.thinking, report.thinking);
         set(&mut self.web_searches, report.web_searches);
         set(&mut self.web_fetches, report.web_fetches);
+        let beside = &mut tokens.beside;
+        beside.served = beside.served.max(report.served);
+        beside.in_one_country |= report.in_one_country;
         if let Some((five_minutes, hour)) = report.cache_writes(tokens) {
             tokens.cache_write_5m = five_minutes;
             tokens.cache_write_1h = hour;
@@ -155,6 +163,10 @@ pub struct UsageUpdate {
     pub web_searches: Option<u64>,
     /// `server_tool_use.web_fetch_requests`
     pub web_fetches: Option<u64>,
+    /// `speed`, else `service_tier`.
+    pub served: Served,
+    /// `inference_geo`: it names a country.
+    pub in_one_country: bool,
     /// `iterations`
     pub iterations: Option<Vec<Iteration>>,
 }
@@ -175,11 +187,18 @@ impl UsageUpdate {
                 "output_tokens_details" => usage.read_nested(cursor)?,
                 "server_tool_use" | "cache_creation" => usage.read_nested(cursor)?,
                 "iterations" => usage.iterations = iterations(cursor)?,
+                "speed" => usage.serve(Served::by_speed(&text(cursor)?)),
+                "service_tier" => usage.serve(Served::by_tier(&text(cursor)?, true)),
+                "inference_geo" => usage.in_one_country = is_country(&text(cursor)?),
                 key => usage.read_count(key, cursor)?,
             }
             Ok::<_, Error>(())
         })?;
         Ok(usage)
+    }
+
+    fn serve(&mut self, served: Served) {
+        self.served = self.served.max(served);
     }
 
     fn read_count(&mut self, key: &str, cursor: &mut Cursor<'_>) -> Result<(), Error> {
@@ -233,6 +252,15 @@ impl UsageUpdate {
         usage.update(self);
         usage.tokens
     }
+}
+
+/// Whether an `inference_geo` names a country, in a request or in a response.
+pub(crate) fn is_country(geo: &str) -> bool {
+    !matches!(geo, "" | "global" | "not_available")
+}
+
+fn text<'a>(cursor: &mut Cursor<'a>) -> Result<Cow<'a, str>, Error> {
+    Ok(cursor.string_or_skip()?.map(|(text, _)| text.unescape()).unwrap_or_default())
 }
 
 fn iterations(cursor: &mut Cursor<'_>) -> Result<Option<Vec<Iteration>>, Error> {

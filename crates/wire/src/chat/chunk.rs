@@ -13,7 +13,10 @@ pub(super) use delta::call as read_call;
 pub use delta::{CallDelta, Choice, Delta};
 
 use super::usage::Usage;
-use crate::json::{Cursor, Error, Kind, Member, Str};
+use crate::{
+    Served,
+    json::{Cursor, Error, Kind, Member, Str},
+};
 
 /// One event of a response stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +42,8 @@ pub struct Chunk<'a> {
     /// The usage, where the chunk reports one: as `usage`, as Groq's `x_groq.usage`, or within a
     /// choice (Moonshot).
     pub usage: Option<Box<Usage>>,
+    /// `service_tier`
+    pub served: Served,
     /// The error, where there is one: nothing of use follows but usage.
     pub error: Option<Box<StreamError<'a>>>,
 }
@@ -103,6 +108,10 @@ impl<'a> Chunk<'a> {
             "usage" => {
                 let usage = Usage::read(cursor)?.map(Box::new);
                 self.usage = usage.or_else(|| self.usage.take());
+            }
+            "service_tier" => {
+                let tier = cursor.text_or_skip()?.unwrap_or_default();
+                self.served = Served::by_tier(&tier.unescape(), false);
             }
             "x_groq" => self.read_groq(cursor)?,
             "error" => self.error = error(cursor)?,

@@ -20,7 +20,7 @@ pub use messages::{
 pub use thinking::{Asked, Thinking};
 
 use crate::json::{self, Cursor, Kind, Span, Str};
-use crate::request::RequestError;
+use crate::request::{RequestError, Terms};
 
 /// A borrowed view of a Chat Completions request.
 #[derive(Clone, Debug)]
@@ -61,6 +61,8 @@ pub struct Request<'a> {
     pub n: Option<u64>,
     /// `response_format`, where it is an object.
     pub response_format: Option<ResponseFormat<'a>>,
+    /// What it says of its price.
+    pub terms: Terms,
     /// `messages`
     pub messages: Messages<'a>,
 }
@@ -95,6 +97,7 @@ impl<'a> Request<'a> {
             store: found.store,
             n: found.n,
             response_format: found.response_format,
+            terms: found.terms,
             messages: found.messages.ok_or(RequestError::Missing { member: "messages" })?,
         })
     }
@@ -133,6 +136,7 @@ struct Found<'a> {
     store: Option<bool>,
     n: Option<u64>,
     response_format: Option<ResponseFormat<'a>>,
+    terms: Terms,
     messages: Option<Messages<'a>>,
 }
 
@@ -170,7 +174,10 @@ impl<'a> Found<'a> {
             }
             "response_format" => self.response_format = members::response_format(cursor)?,
             "messages" => self.messages = Some(messages::messages(cursor)?),
-            key => self.thinking.read(key, cursor)?,
+            key => {
+                self.terms.read(key, cursor, false)?;
+                self.thinking.read(key, cursor)?;
+            }
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ mod cost;
 mod tests;
 
 use crate::{
-    Tokens,
+    Beside, Tokens,
     json::{Cursor, Error, Kind},
     tokens::reported,
 };
@@ -44,10 +44,22 @@ impl Usage {
         Ok(Some(report.usage()))
     }
 
+    /// What the request is billed: the tokens, and what the vendor says that they cost.
+    #[must_use]
+    pub fn billed(&self) -> Tokens {
+        let beside = Beside { stated: self.cost_nano_usd, ..self.tokens.beside };
+        Tokens { beside, ..self.tokens }
+    }
+
     /// Overrides what an earlier report said; a cost stays where the later one states none.
     pub fn update(&mut self, later: &Self) {
         let cost = later.cost_nano_usd.or(self.cost_nano_usd);
-        *self = Self { cost_nano_usd: cost, ..*later };
+        let beside = Beside {
+            served: later.tokens.beside.served.max(self.tokens.beside.served),
+            ..later.tokens.beside
+        };
+        let tokens = Tokens { beside, ..later.tokens };
+        *self = Self { cost_nano_usd: cost, tokens, ..*later };
     }
 
     /// Appends the JSON object that OpenAI would send, with OpenRouter's `cost` where one is known.
@@ -92,6 +104,7 @@ struct Report {
     ticks: Option<u64>,
     upstream_cost: Option<u64>,
     own_key: bool,
+    sources: u64,
 }
 
 impl Report {
@@ -111,6 +124,10 @@ impl Report {
             "cost_in_usd_ticks" => &mut self.ticks,
             "cost" => return cost::read(cursor, &mut self.cost),
             "upstream_inference_cost" => return cost::read(cursor, &mut self.upstream_cost),
+            "num_sources_used" => {
+                self.sources = cursor.uint_or_skip()?.unwrap_or_default();
+                return Ok(());
+            }
             "is_byok" => {
                 self.own_key = cursor.bool_or_skip()? == Some(true);
                 return Ok(());
@@ -152,9 +169,19 @@ impl Report {
         let apart = beyond > 0 && beyond == from_cache;
         let input = if apart { prompt } else { prompt.saturating_sub(from_cache) };
         let output = if apart { completion } else { completion.saturating_add(beyond) };
-        let tokens =
-            Tokens { input, output, cache_read: read, cache_write_5m: written, cache_write_1h: 0 };
         let cost_nano_usd = self.cost_nano_usd();
+        let beside = Beside {
+            sources: u32::try_from(self.sources).unwrap_or(u32::MAX),
+            ..Beside::default()
+        };
+        let tokens = Tokens {
+            input,
+            output,
+            cache_read: read,
+            cache_write_5m: written,
+            cache_write_1h: 0,
+            beside,
+        };
         Usage { tokens, reasoning: self.reasoning.unwrap_or(0), cost_nano_usd, present: true }
     }
 

@@ -8,7 +8,9 @@ mod tests;
 use crate::{
     Api,
     json::{self, Cursor, Span, Str},
-    request::{MaxTokens, Messages, Request, RequestError, Thinking, Thread, ToolChoice, Tools},
+    request::{
+        MaxTokens, Messages, Request, RequestError, Terms, Thinking, Thread, ToolChoice, Tools,
+    },
 };
 
 /// Reads a request body.
@@ -37,6 +39,7 @@ pub(super) fn scan(body: &[u8]) -> Result<Request<'_>, RequestError> {
         elsewhere: false,
         stored: false,
         apart: None,
+        terms: found.terms,
         messages: found.messages.ok_or(RequestError::Missing { member: "messages" })?,
     })
 }
@@ -54,6 +57,7 @@ struct Found<'a> {
     cache_control: bool,
     user_id: Option<Str<'a>>,
     thread: Option<Thread<'a>>,
+    terms: Terms,
     messages: Option<Messages<'a>>,
 }
 
@@ -75,7 +79,7 @@ impl<'a> Found<'a> {
             "metadata" => self.user_id = cursor.member_text_or_skip("user_id")?,
             "thread" => self.thread = members::thread(cursor)?,
             "messages" => self.messages = Some(blocks::messages(cursor)?),
-            _ => {}
+            key => self.terms.read(key, cursor, true)?,
         }
         Ok(())
     }

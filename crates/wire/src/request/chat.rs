@@ -50,6 +50,7 @@ fn view(request: chat::Request<'_>) -> Request<'_> {
         elsewhere: false,
         stored: false,
         apart,
+        terms: request.terms,
         messages: Messages { span: request.messages.span, string: false, list },
     }
 }

@@ -3,11 +3,11 @@
 #[cfg(test)]
 mod tests;
 
-use super::{Block, BlockKind, Content, Message, Request, ResultContent, Role};
+use super::{Block, BlockKind, Content, Message, Request, ResultContent, Role, Tool};
 use crate::{
     Api, Splice,
     chat::StreamOptions,
-    json::{Span, write_str},
+    json::{Cursor, Error, Span, write_str},
     splice::quoted,
 };
 
@@ -104,6 +104,34 @@ impl Splice {
         self.set_member(request, span, request.limit_member, &tokens.to_string());
     }
 
+    /// Limits how often the provider may run a tool of its own for this request: Anthropic's by the
+    /// tool's `max_uses`, those of Responses all by one `max_tool_calls`. A smaller number stays.
+    /// Returns false, and edits nothing, where the API has no such limit. To be called once for a
+    /// tool, and with Responses once for a body.
+    pub fn limit_uses(&mut self, request: &Request<'_>, tool: &Tool<'_>, most: u64) -> bool {
+        match request.api {
+            Api::Anthropic => {
+                let said = max_uses(request.text, tool.span);
+                match said {
+                    Some((Some(uses), _)) if uses <= most => {}
+                    Some((_, value)) => self.replace(value, most.to_string()),
+                    None => {
+                        self.append_member(tool.span, "max_uses", most.to_string().as_bytes());
+                    }
+                }
+            }
+            Api::Responses => match request.terms.max_tool_calls {
+                Some((uses, _)) if uses <= most => {}
+                said => {
+                    let span = said.map(|(_, span)| span);
+                    self.set_member(request, span, "max_tool_calls", &most.to_string());
+                }
+            },
+            Api::Chat => return false,
+        }
+        true
+    }
+
     /// Makes a stream of Chat Completions report its usage: `stream_options.include_usage` becomes
     /// true, and what else the options say stays. `text` is the body, `object` its object's span.
     /// Returns false, and edits nothing, if the request asks for it already.
@@ -136,6 +164,22 @@ impl Splice {
             None => self.append_member(request.span, name, json.as_bytes()),
         }
     }
+}
+
+/// `max_uses` of a tool, and where its value stands; of a member that stands twice, the last one.
+fn max_uses(body: &str, tool: Span) -> Option<(Option<u64>, Span)> {
+    let mut found = None;
+    let mut cursor = Cursor::new(tool.of(body));
+    // It was scanned with the request, so there is no error to report.
+    let _ = cursor.members(|cursor, member| {
+        if member.key.eq_str("max_uses") {
+            let uses = cursor.clone().uint_or_skip()?;
+            let span = cursor.skip_value()?;
+            found = Some((uses, Span::new(tool.start + span.start, tool.start + span.end)));
+        }
+        Ok::<_, Error>(())
+    });
+    found
 }
 
 /// `{"type":"text","text":…}`

@@ -2,8 +2,8 @@
 
 use super::{
     Block, BlockKind, Content, Input, MaxTokens, Message, Messages, Part, Request, RequestError,
-    ResultContent, Role, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceKind, ToolResult,
-    Tools, is_results, join, known,
+    ResultContent, Role, Terms, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceKind,
+    ToolResult, Tools, is_results, join, known,
 };
 use crate::{
     Api,
@@ -62,6 +62,10 @@ fn view(request: responses::Request<'_>) -> Request<'_> {
         elsewhere: request.conversation.is_some(),
         stored: request.store != Some(false),
         apart: request.background.then_some("background"),
+        terms: Terms {
+            max_tool_calls: request.max_tool_calls.map(|most| (most.value, most.span)),
+            ..request.terms
+        },
         messages,
     }
 }

@@ -16,7 +16,7 @@ pub use members::{
 };
 
 use crate::json::{self, Cursor, Kind, Span, Str};
-use crate::request::RequestError;
+use crate::request::{RequestError, Terms};
 
 /// A borrowed view of a Responses request.
 #[derive(Clone, Debug)]
@@ -63,6 +63,8 @@ pub struct Request<'a> {
     pub prompt_cache_key: Option<Str<'a>>,
     /// `text.format.type`: `text`, `json_object` or `json_schema`.
     pub text_format: Option<Str<'a>>,
+    /// What it says of its price.
+    pub terms: Terms,
     /// `input`
     pub input: Input<'a>,
     /// Every top-level member, in order.
@@ -111,6 +113,7 @@ impl<'a> Request<'a> {
             user: found.user,
             prompt_cache_key: found.prompt_cache_key,
             text_format: found.text_format,
+            terms: found.terms,
             input: found.input,
             members: found.members,
         })
@@ -154,6 +157,7 @@ struct Found<'a> {
     user: Option<Str<'a>>,
     prompt_cache_key: Option<Str<'a>>,
     text_format: Option<Str<'a>>,
+    terms: Terms,
     input: Input<'a>,
     members: Vec<Member<'a>>,
 }
@@ -218,7 +222,7 @@ impl<'a> Found<'a> {
             "user" => self.user = cursor.text_or_skip()?,
             "prompt_cache_key" => self.prompt_cache_key = cursor.text_or_skip()?,
             "text" => self.text_format = members::text_format(cursor)?,
-            _ => {}
+            name => self.terms.read(name, cursor, false)?,
         }
         Ok(())
     }

@@ -20,7 +20,10 @@ use super::{
     stream::{Snapshot, StreamError, snapshot, stream_item},
     usage::Usage,
 };
-use crate::json::{self, Cursor, Kind, Str};
+use crate::{
+    Beside, Served,
+    json::{self, Cursor, Kind, Str},
+};
 
 /// A response of the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -210,15 +213,33 @@ impl Response {
         if let Some(error) = &found.error {
             self.error = Some(Failure::new(error));
         }
+        let beside = self.usage.tokens.beside;
         if let Some(usage) = found.usage {
             self.usage = usage;
+            self.usage.tokens.beside = beside;
+        }
+        if found.served != Served::Unsaid {
+            self.usage.tokens.beside.served = found.served;
         }
         found.raw.clone_into(&mut self.raw);
+    }
+
+    /// Counts the uses of the provider's tools by the items there are.
+    fn count_uses(&mut self) {
+        let served = self.usage.tokens.beside.served;
+        let mut beside = Beside { served, ..Beside::default() };
+        for item in &self.items {
+            if let OutputKind::Other { kind, .. } = &item.kind {
+                beside.count(kind);
+            }
+        }
+        self.usage.tokens.beside = beside;
     }
 
     /// Judges the calls anew by how the response ended: in one that was cut, only a call that is
     /// said to be completed is.
     fn settle(&mut self) {
+        self.count_uses();
         let cut = [Status::Incomplete, Status::Failed, Status::Cancelled];
         if !self.status.as_ref().is_some_and(|status| cut.contains(status)) {
             return;

@@ -13,7 +13,10 @@ use fields::Fields;
 pub(super) use fields::{snapshot, stream_item};
 
 use super::usage::Usage;
-use crate::json::{Cursor, Error, Str};
+use crate::{
+    Served,
+    json::{Cursor, Error, Str},
+};
 
 /// One event of a response stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,6 +147,8 @@ pub struct Snapshot<'a> {
     pub error: Option<StreamError<'a>>,
     /// `usage`, on the last event.
     pub usage: Option<Usage>,
+    /// `service_tier`: what was asked for, and on the last event how it was served.
+    pub served: Served,
     /// The list `output` as received; empty where it is none.
     pub output: &'a str,
     /// The object as received.

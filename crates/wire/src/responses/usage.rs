@@ -96,6 +96,7 @@ impl Counts {
             cache_read: self.cached,
             cache_write_5m: self.written,
             cache_write_1h: 0,
+            beside: Default::default(),
         };
         Usage { tokens, reasoning: self.reasoning }
     }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, Method, StatusCode};
-use softland_session::core::{Failure, Rung};
+use softland_session::core::{Because, Failure, Rung};
 use softland_session::wire::request::{MaxTokens, Request};
 use softland_session::wire::{Api, Splice, Tokens};
 
@@ -20,17 +20,23 @@ const WHOLE: usize = 64 << 20;
 /// The largest error that is read for what it teaches.
 const REFUSAL: usize = 256 << 10;
 
+/// Why a request has no money.
+enum Denied {
+    /// A limit has no room for it.
+    Limit(Because),
+    /// Nobody can say what is left.
+    Lost,
+}
+
 /// What the ledger says of a response that nobody here can read.
 const UNREAD: &str = "estimated: the response cannot be read; the most that it can have cost";
 
 impl Flow {
     /// Sends one request and waits for its head, or for all of it where it does not stream.
     pub(super) async fn send(&mut self, body: Bytes) -> Sent {
-        let Ok(body) = self.with_money(body).await else {
-            self.unsay();
-            self.broken = Some("softland: no money is left for this turn".to_owned());
-            self.exchange.fail(Failure::Provider, &mut self.out);
-            return Sent::Taken;
+        let body = match self.with_money(body).await {
+            Ok(body) => body,
+            Err(denied) => return self.unpaid(denied),
         };
         let body = self.as_learned(body);
         let sent_body = body.clone();
@@ -65,6 +71,25 @@ impl Flow {
             Some(Err(error)) => self.unreachable(&error, error.is_late().then_some(0)),
             Some(Ok(response)) => self.received(response, &sent_body).await,
         }
+    }
+
+    /// A request is not sent: its money cannot be had. Where the limit is why, softland answers; a
+    /// store that is away is nobody's decision.
+    fn unpaid(&mut self, denied: Denied) -> Sent {
+        self.unsay();
+        match denied {
+            Denied::Limit(because) => {
+                let id = &self.opening.target.id;
+                tracing::warn!(%id, %because, "the limit has no room for a request");
+                self.broken = Some(format!("softland: the run's limit is reached ({because})"));
+                self.exchange.deny(&because, &mut self.out);
+            }
+            Denied::Lost => {
+                self.broken = Some("softland: the cost limit cannot be held now".to_owned());
+                self.exchange.fail(Failure::Provider, &mut self.out);
+            }
+        }
+        Sent::Taken
     }
 
     async fn received(&mut self, mut response: Response, sent: &Bytes) -> Sent {
@@ -241,7 +266,7 @@ impl Flow {
     }
 
     /// Sees to it that a request has its money, and asks for no more output than that pays for.
-    async fn with_money(&mut self, body: Bytes) -> Result<Bytes, ()> {
+    async fn with_money(&mut self, body: Bytes) -> Result<Bytes, Denied> {
         let first = self.sent == 0 && self.leased;
         if first && self.output_limit.is_none() {
             return Ok(body);
@@ -259,11 +284,11 @@ impl Flow {
                 Leased::Granted(limit) => limit,
                 Leased::Short(short) => {
                     self.record.denied(&self.opening, &self.account.state.id, &short.to_string());
-                    return Err(());
+                    return Err(Denied::Limit(self.account.denied(&policy, &short)));
                 }
                 Leased::Lost(why) if self.opening.insists_on_money(&policy) => {
                     self.record.denied(&self.opening, &self.account.state.id, &why);
-                    return Err(());
+                    return Err(Denied::Lost);
                 }
                 Leased::Lost(why) => {
                     self.opening.unheld = Some(self.opening.goes_unheld(&policy, &why));

@@ -32,9 +32,13 @@ impl Simulated {
         Self { sim, url, task }
     }
 
-    /// Requests that a rule refused.
+    /// Requests for turns that a rule refused. The simulator does not count the tokens of OpenAI's
+    /// requests, which the gateway may ask for.
     pub(crate) fn refused(&self) -> u64 {
-        self.sim.refused()
+        let refusals = self.sim.stats().refusals;
+        let counts =
+            refusals.iter().filter(|note| note.message.contains("/v1/responses/input_tokens"));
+        self.sim.refused().saturating_sub(counts.count() as u64)
     }
 
     /// What it has billed, in nano-dollars.

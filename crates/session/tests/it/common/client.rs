@@ -307,7 +307,7 @@ impl Client {
             None => {
                 self.seen.insert("expired".to_owned());
                 let (used, limit) = (Limit::Time(Millis(60_000)), Limit::Time(Millis(60_000)));
-                exchange.expire(Because { reason: Reason::Time, used, limit }, out);
+                exchange.expire(Because::new(Reason::Time, used, limit), out);
             }
         }
     }

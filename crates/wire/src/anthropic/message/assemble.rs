@@ -198,6 +198,7 @@ impl Assembler {
     }
 
     fn place(&mut self, index: u32, block: Block, closed: bool) {
+        self.message.usage.tokens.beside.count_block(&block);
         self.by_index.insert(index, self.open.len());
         let (json, citations, deltas) = (String::new(), Vec::new(), Vec::new());
         self.open.push(Building { block, json, citations, deltas, closed });

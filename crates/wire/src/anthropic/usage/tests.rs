@@ -1,4 +1,5 @@
 use super::*;
+use crate::Beside;
 
 fn report(json: &str) -> UsageUpdate {
     UsageUpdate::read(&mut Cursor::new(json)).unwrap()
@@ -21,7 +22,8 @@ fn later_reports_override_downwards_too_and_keep_what_they_leave_out() {
     ]);
     let tokens = Tokens { input: 181, output: 7, ..Tokens::default() };
     assert_eq!((usage.tokens, usage.thinking, usage.web_searches), (tokens, 3, 2));
-    assert_eq!(usage.billed(), tokens);
+    let beside = Beside { web_searches: 2, ..Beside::default() };
+    assert_eq!(usage.billed(), Tokens { beside, ..tokens });
 }
 
 #[test]
@@ -56,8 +58,14 @@ fn iterations_are_what_is_billed() {
 
 #[test]
 fn what_is_written_reads_the_same() {
-    let tokens =
-        Tokens { input: 1, output: 2, cache_read: 3, cache_write_5m: 4, cache_write_1h: 5 };
+    let tokens = Tokens {
+        input: 1,
+        output: 2,
+        cache_read: 3,
+        cache_write_5m: 4,
+        cache_write_1h: 5,
+        ..Tokens::default()
+    };
     let iteration = Iteration { kind: "message".to_owned(), model: Some("m\"".to_owned()), tokens };
     let plain = Usage { tokens, ..Usage::default() };
     let full = Usage {

@@ -121,9 +121,9 @@ impl Assembler {
     #[must_use]
     pub fn so_far(&self) -> Tokens {
         if self.message.usage.present {
-            return self.message.usage.tokens;
+            return self.message.usage.billed();
         }
-        Tokens { output: self.written as u64 / 4, ..Tokens::default() }
+        Tokens { output: self.written as u64 / 4, ..self.message.usage.tokens }
     }
 
     /// Which calls the newest chunk's pieces went to, by their places among the calls; `None` for a
@@ -164,6 +164,8 @@ impl Assembler {
         if let Some(usage) = &chunk.usage {
             message.usage.update(usage);
         }
+        let served = &mut message.usage.tokens.beside.served;
+        *served = (*served).max(chunk.served);
         for choice in &chunk.choices {
             self.choice(choice);
         }

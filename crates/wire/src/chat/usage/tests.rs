@@ -8,7 +8,7 @@ fn read(json: &str) -> Usage {
 }
 
 fn tokens(input: u64, output: u64, cache_read: u64, cache_write_5m: u64) -> Tokens {
-    Tokens { input, output, cache_read, cache_write_5m, cache_write_1h: 0 }
+    Tokens { input, output, cache_read, cache_write_5m, ..Tokens::default() }
 }
 
 #[test]

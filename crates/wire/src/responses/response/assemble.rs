@@ -121,6 +121,9 @@ impl Assembler {
             }
             EventKind::ItemAdded(item) => match event.output_index {
                 Some(index) => {
+                    if let StreamItemKind::Other { kind, .. } = item.kind {
+                        self.response.usage.tokens.beside.count(&kind.unescape());
+                    }
                     self.restarts += u32::from(self.by_index.contains_key(&index));
                     self.begin(index, item.raw)?;
                     true

@@ -4,7 +4,10 @@
 use super::{
     Channel, Event, EventKind, Phase, Snapshot, StreamError, StreamItem, StreamItemKind, Usage,
 };
-use crate::json::{Cursor, Error, Kind, Member, Str};
+use crate::{
+    Served,
+    json::{Cursor, Error, Kind, Member, Str},
+};
 
 /// The members of an event's data.
 #[derive(Default)]
@@ -184,6 +187,10 @@ pub(in crate::responses) fn snapshot<'a>(
             }
             "error" => found.error = cursor.object_or_skip(error)?,
             "usage" => found.usage = Usage::read(cursor)?,
+            "service_tier" => {
+                let tier = cursor.text_or_skip()?.unwrap_or_default();
+                found.served = Served::by_tier(&tier.unescape(), false);
+            }
             "output" => {
                 let list = cursor.peek()? == Kind::Array;
                 let raw = cursor.skip_value()?.of(whole);

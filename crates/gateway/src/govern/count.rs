@@ -1,0 +1,189 @@
+//! How many tokens a request has, as its provider counts them: free, and asked for only before a
+//! run would land for want of money, when one token for every byte is more than there is money for.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, Method};
+use softland_session::core::Digest;
+use softland_session::wire::Api;
+use softland_session::wire::json::{Cursor, Error, write_str};
+use softland_session::wire::request::Request;
+use tokio::time::timeout;
+
+use super::open::Opening;
+use crate::headers;
+
+/// How long a count is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The largest answer that is read: it holds one number.
+const ANSWER: usize = 64 << 10;
+/// Counts that are remembered, by what was counted.
+const MOST: usize = 1000;
+/// Anthropic calls its count an estimate: so much of it is added, one part in this many.
+const MARGIN: u64 = 50;
+
+/// What Anthropic's endpoint takes of a request.
+const MEMBERS: [&str; 8] = [
+    "model",
+    "messages",
+    "system",
+    "tools",
+    "thinking",
+    "output_config",
+    "mcp_servers",
+    "context_management",
+];
+
+/// What OpenAI's endpoint takes of a request.
+const MEMBERS_OPENAI: [&str; 9] = [
+    "model",
+    "input",
+    "instructions",
+    "tools",
+    "previous_response_id",
+    "conversation",
+    "reasoning",
+    "text",
+    "truncation",
+];
+
+/// What was counted, and where nobody would count.
+#[derive(Debug, Default)]
+pub(crate) struct Counts(Mutex<BTreeMap<Digest, Option<u64>>>);
+
+impl Counts {
+    fn known(&self, content: &Digest) -> Option<Option<u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(content).copied()
+    }
+
+    fn keep(&self, content: Digest, count: Option<u64>) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if counts.len() >= MOST {
+            counts.pop_first();
+        }
+        counts.insert(content, count);
+    }
+}
+
+/// The input tokens of a request, as its provider counts them; `None` where it does not say.
+pub(super) async fn ask(opening: &Opening, request: &Request<'_>) -> Option<u64> {
+    let body = body(request)?;
+    let content = Digest::of(&body);
+    let gate = &opening.asked.gate;
+    if let Some(known) = gate.counts.known(&content) {
+        return known;
+    }
+    let counted = timeout(PATIENCE, send(opening, body)).await.ok().flatten();
+    let counted = counted.map(|tokens| tokens.saturating_add(tokens / MARGIN));
+    tracing::info!(id = %opening.target.id, counted, "asked how many tokens a request has");
+    gate.counts.keep(content, counted);
+    counted
+}
+
+async fn send(opening: &Opening, body: Vec<u8>) -> Option<u64> {
+    let (gate, target) = (&opening.asked.gate, &opening.target);
+    let path = match opening.asked.api {
+        Api::Anthropic => "/v1/messages/count_tokens",
+        Api::Chat | Api::Responses => "/v1/responses/input_tokens",
+    };
+    let path = match (opening.asked.api, target.path.query()) {
+        (Api::Anthropic, Some(query)) => format!("{path}?{query}"),
+        _ => path.to_owned(),
+    };
+    let path = PathAndQuery::try_from(path).ok()?;
+    let headers: HeaderMap = headers::to_upstream(&opening.asked.parts.headers, target, true);
+    let sent = gate.upstreams.send(&target.origin, Method::POST, &path, headers, Bytes::from(body));
+    let mut response = sent.await.ok()?;
+    if !response.status.is_success() {
+        return None;
+    }
+    let bytes = response.whole(ANSWER).await.ok()?;
+    tokens(&bytes)
+}
+
+fn tokens(body: &[u8]) -> Option<u64> {
+    let mut counted = None;
+    Cursor::from_bytes(body)
+        .ok()?
+        .members(|cursor, member| {
+            if member.key.eq_str("input_tokens") {
+                counted = cursor.uint_or_skip()?;
+            }
+            Ok::<_, Error>(())
+        })
+        .ok()?;
+    counted.filter(|tokens| *tokens > 0)
+}
+
+/// What is sent to be counted: of the request's members those that the endpoint takes. What Chat
+/// Completions says in messages is counted as one text, which has more tokens than they do.
+fn body(request: &Request<'_>) -> Option<Vec<u8>> {
+    let taken: &[&str] = match request.api {
+        Api::Anthropic => &MEMBERS,
+        Api::Responses => &MEMBERS_OPENAI,
+        Api::Chat => return Some(as_text(request)),
+    };
+    let mut body = b"{".to_vec();
+    let text = request.text;
+    Cursor::new(text)
+        .members(|cursor, member| {
+            let name = member.key.unescape();
+            let value = cursor.skip_value()?.of(text);
+            if taken.contains(&&*name) && value != "null" {
+                if body.len() > 1 {
+                    body.push(b',');
+                }
+                write_str(&mut body, &name);
+                body.push(b':');
+                body.extend_from_slice(value.as_bytes());
+            }
+            Ok::<_, Error>(())
+        })
+        .ok()?;
+    body.push(b'}');
+    Some(body)
+}
+
+fn as_text(request: &Request<'_>) -> Vec<u8> {
+    let mut body = br#"{"model":"#.to_vec();
+    write_str(&mut body, &request.model.unescape());
+    body.extend_from_slice(br#","input":"#);
+    let tools = request.tools.as_ref().map_or("", |tools| tools.span.of(request.text));
+    write_str(&mut body, &[request.messages.span.of(request.text), tools].concat());
+    body.push(b'}');
+    body
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(api: Api, text: &str) -> String {
+        let request = Request::of(api, text.as_bytes()).unwrap();
+        String::from_utf8(body(&request).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn only_what_an_endpoint_takes_is_sent_to_be_counted() {
+        let text = r#"{"model":"m","max_tokens":5,"stream":true,"system":null,"messages":[{"role":"user","content":"x"}],"tools":[]}"#;
+        let expected = r#"{"model":"m","messages":[{"role":"user","content":"x"}],"tools":[]}"#;
+        assert_eq!(of(Api::Anthropic, text), expected);
+        let text = r#"{"model":"m","input":"x","max_output_tokens":5,"store":false}"#;
+        assert_eq!(of(Api::Responses, text), r#"{"model":"m","input":"x"}"#);
+        let text = r#"{"model":"m","messages":[{"role":"user","content":"x"}]}"#;
+        let expected = r#"{"model":"m","input":"[{\"role\":\"user\",\"content\":\"x\"}]"}"#;
+        assert_eq!(of(Api::Chat, text), expected);
+    }
+
+    #[test]
+    fn an_answer_without_a_count_says_nothing() {
+        assert_eq!(tokens(br#"{"input_tokens":12}"#), Some(12));
+        assert_eq!(tokens(br#"{"input_tokens":0}"#), None);
+        assert_eq!(tokens(br#"{"error":{}}"#), None);
+        assert_eq!(tokens(b"no"), None);
+    }
+}

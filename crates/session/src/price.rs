@@ -1,0 +1,325 @@
+//! What a request asks to be billed beside its tokens, and what a response is billed in all.
+//!
+//! The prices themselves are the core's data; which of them is in force for a request (a
+//! configuration's own, a tier for long inputs) is the caller's to say.
+
+#[cfg(test)]
+mod tests;
+
+use softland_core::NanoUsd;
+use softland_core::models::Price;
+use softland_core::models::billing::{self, Hosted, RunBy, Tier, Vendor};
+use softland_wire::json::{Cursor, Error, Kind};
+use softland_wire::request::{Request, Tool};
+use softland_wire::{Api, Served, Tokens};
+
+/// How a request asks to be served, and what uses of its provider's tools cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fees {
+    vendor: Vendor,
+    asked: Tier,
+    in_one_country: bool,
+    /// A search of the web.
+    search: NanoUsd,
+    /// A container for programs.
+    container: NanoUsd,
+    /// What it costs whatever comes back.
+    always: NanoUsd,
+}
+
+impl Default for Fees {
+    fn default() -> Self {
+        Self::plain(Vendor::OpenAi)
+    }
+}
+
+impl Fees {
+    /// Of a request that asks for nothing special, or that nobody knows any more.
+    #[must_use]
+    pub const fn plain(vendor: Vendor) -> Self {
+        Self {
+            vendor,
+            asked: Tier::Standard,
+            in_one_country: false,
+            search: billing::WEB_SEARCH,
+            container: billing::CONTAINER_SMALL,
+            always: NanoUsd::ZERO,
+        }
+    }
+
+    /// Of this request.
+    #[must_use]
+    pub fn of(request: &Request<'_>) -> Self {
+        let (terms, vendor) = (&request.terms, vendor(request.api));
+        let plain = Self::plain(vendor);
+        let (mut search, mut container) = (plain.search, plain.container);
+        for tool in request.tools.iter().flat_map(|tools| &tools.list) {
+            let kind = tool.kind.map(|kind| billing::run_by(vendor, &kind.unescape()));
+            let Some(RunBy::Provider(hosted)) = kind else { continue };
+            let fee = fee_of(&hosted, &Limits::of(tool, request.text));
+            match hosted.fee {
+                billing::WEB_SEARCH | billing::WEB_SEARCH_PREVIEW => search = search.max(fee),
+                billing::CONTAINER_LARGE => container = container.max(fee),
+                _ => {}
+            }
+        }
+        let mut always = NanoUsd::ZERO;
+        if terms.search {
+            always += billing::WEB_SEARCH_PREVIEW;
+        }
+        if terms.plugins {
+            always += billing::PLUGIN;
+        }
+        Self {
+            vendor,
+            asked: tier(terms.served),
+            in_one_country: terms.in_one_country,
+            search,
+            container,
+            always,
+        }
+    }
+
+    /// What its tokens may cost at most, in thousandths of their standard price: a tier that is
+    /// cheaper may not be had.
+    #[must_use]
+    pub fn at_most(&self, model: &str) -> u64 {
+        billing::thousandths(model, self.asked, self.in_one_country).max(1000)
+    }
+
+    /// What a response is billed: its tokens at `price`, which is for standard service, by how it
+    /// was served; and its uses of the provider's tools. Never less than what it states itself.
+    #[must_use]
+    pub fn billed(&self, model: &str, tokens: &Tokens, price: &Price) -> NanoUsd {
+        let beside = &tokens.beside;
+        let served = match beside.served {
+            Served::Unsaid => self.asked,
+            said => tier(said),
+        };
+        let in_one_country = self.in_one_country || beside.in_one_country;
+        let price = price.times(billing::thousandths(model, served, in_one_country));
+        let Tokens { input, output, cache_read, cache_write_5m, cache_write_1h, .. } = *tokens;
+        let tokens = price.cost_nano(input, output, cache_read, cache_write_5m, cache_write_1h);
+        let of = |uses: u32, fee: NanoUsd| NanoUsd(fee.0.saturating_mul(u64::from(uses)));
+        let programs = match self.vendor {
+            Vendor::Anthropic => {
+                of(beside.programs, billing::CONTAINER_LEAST).min(billing::CONTAINER_HOUR)
+            }
+            // One container serves a response.
+            Vendor::OpenAi => of(beside.programs.min(1), self.container),
+        };
+        let fees = self.always
+            + of(beside.web_searches, self.search)
+            + of(beside.file_searches, billing::FILE_SEARCH)
+            + of(beside.images, billing::IMAGE)
+            + of(beside.sources, billing::SOURCE)
+            + programs;
+        (NanoUsd(tokens) + fees).max(NanoUsd(beside.stated.unwrap_or(0)))
+    }
+}
+
+/// The most that the provider's own tools can bring to a request, and cost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Brought {
+    /// What is billed for their uses, beside tokens.
+    pub fees: NanoUsd,
+    /// How often they are used at most, and the most that a use brings, in tokens.
+    pub uses: Option<(u64, u64)>,
+    /// A tool whose results have no bound.
+    pub unbounded: Option<String>,
+    /// Whether any of them could be bounded by a number of uses that the request does not say.
+    pub countable: bool,
+}
+
+impl Brought {
+    /// By what a request declares. `added`: the number of uses that is added where it says none.
+    #[must_use]
+    pub fn of(request: &Request<'_>, added: Option<u64>) -> Self {
+        let vendor = vendor(request.api);
+        let terms = &request.terms;
+        let mut brought = Self::default();
+        let (mut fee, mut most) = (NanoUsd::ZERO, None);
+        let mut counted = |uses: u64, brings: u64| {
+            let (all, tokens) = most.unwrap_or((0_u64, 0_u64));
+            most = Some(match vendor {
+                Vendor::Anthropic => (all.saturating_add(uses), tokens.max(brings)),
+                // One number for all tools of a request.
+                Vendor::OpenAi => (uses, tokens.max(brings)),
+            });
+        };
+        for tool in request.tools.iter().flat_map(|tools| &tools.list) {
+            let Some(kind) = tool.kind.map(|kind| kind.unescape()) else { continue };
+            let hosted = match billing::run_by(vendor, &kind) {
+                RunBy::Client => continue,
+                RunBy::Unknown => {
+                    brought.unbounded.get_or_insert_with(|| kind.into_owned());
+                    continue;
+                }
+                RunBy::Provider(hosted) => hosted,
+            };
+            let own = Limits::of(tool, request.text);
+            let said = match vendor {
+                Vendor::Anthropic => own.max_uses,
+                Vendor::OpenAi => terms.max_tool_calls.map(|(most, _)| most),
+            };
+            brought.countable |= hosted.counted && said.is_none();
+            let uses = said.or(added).filter(|_| hosted.counted);
+            let each = fee_of(&hosted, &own);
+            let times = |uses: u64| NanoUsd(each.0.saturating_mul(uses));
+            match vendor {
+                Vendor::Anthropic => brought.fees += times(uses.unwrap_or(1)),
+                Vendor::OpenAi if hosted.counted => fee = fee.max(times(uses.unwrap_or(1))),
+                Vendor::OpenAi => brought.fees += each,
+            }
+            match (uses, hosted.brings.or(own.max_content_tokens)) {
+                (Some(uses), Some(brings)) => counted(uses, brings),
+                (Some(0), None) => {}
+                _ => drop(brought.unbounded.get_or_insert_with(|| kind.into_owned())),
+            }
+        }
+        brought.fees += fee;
+        brought.uses = most;
+        brought.unbounded = brought.unbounded.or_else(|| member_without_bound(request));
+        if terms.search {
+            brought.fees += billing::WEB_SEARCH_PREVIEW;
+        }
+        if terms.plugins {
+            brought.fees += billing::PLUGIN;
+        }
+        if terms.live_search {
+            brought.fees += NanoUsd(billing::SOURCE.0 * billing::SOURCES);
+        }
+        brought
+    }
+
+    /// The most input that a request is billed for whose own is `input`: at each step the provider
+    /// reads all that it has, and no more than the window.
+    #[must_use]
+    pub fn input(&self, input: u64, window: u64) -> u64 {
+        if self.unbounded.is_some() {
+            return window;
+        }
+        let Some((uses, brings)) = self.uses else { return input };
+        let mut sum = 0_u64;
+        for step in 0..=uses {
+            let here = input.saturating_add(brings.saturating_mul(step)).min(window);
+            if here == window {
+                // No later step has less.
+                let steps = uses - step + 1;
+                return sum.saturating_add(window.saturating_mul(steps));
+            }
+            sum = sum.saturating_add(here);
+        }
+        sum
+    }
+}
+
+/// The number of uses that is added to a request whose tools have none: one that the limit of
+/// money allows, the same for the whole run. A quarter of the limit goes to what tools bring; one
+/// use there is always.
+#[must_use]
+pub fn uses_under(limit: NanoUsd, dearest_input: u64, api: Api) -> u64 {
+    const MOST: u64 = 8;
+    let brings = match vendor(api) {
+        Vendor::Anthropic => 0,
+        Vendor::OpenAi => 128_000,
+    };
+    let cost = |uses: u64| {
+        let tokens = brings * uses * (uses + 1) / 2;
+        NanoUsd::of_tokens(tokens, dearest_input) + NanoUsd(billing::WEB_SEARCH.0 * uses)
+    };
+    (1..=MOST).rev().find(|uses| cost(*uses).0 <= limit.0 / 4).unwrap_or(1)
+}
+
+/// Whether a request says itself how often a tool of its provider's may be used.
+pub(crate) fn says_uses(request: &Request<'_>, tool: &Tool<'_>) -> bool {
+    match request.api {
+        Api::Anthropic => Limits::of(tool, request.text).max_uses.is_some(),
+        Api::Responses => request.terms.max_tool_calls.is_some(),
+        Api::Chat => false,
+    }
+}
+
+/// What a use costs: a container by the memory that it asks for.
+fn fee_of(hosted: &Hosted, own: &Limits) -> NanoUsd {
+    match (hosted.fee, own.memory) {
+        (billing::CONTAINER_LARGE, Memory::Least) => billing::CONTAINER_SMALL,
+        (fee, _) => fee,
+    }
+}
+
+/// A member by which a request asks for what has no bound.
+fn member_without_bound(request: &Request<'_>) -> Option<String> {
+    let terms = &request.terms;
+    let members = [
+        (terms.mcp_servers, "mcp_servers"),
+        (terms.search, "web_search_options"),
+        (terms.live_search, "search_parameters"),
+        (terms.plugins, "plugins"),
+    ];
+    members.into_iter().find(|(asked, _)| *asked).map(|(_, name)| name.to_owned())
+}
+
+/// What a tool's declaration says of its bounds.
+#[derive(Debug, Default)]
+struct Limits {
+    max_uses: Option<u64>,
+    max_content_tokens: Option<u64>,
+    memory: Memory,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Memory {
+    #[default]
+    Least,
+    Any,
+}
+
+impl Limits {
+    fn of(tool: &Tool<'_>, body: &str) -> Self {
+        let mut limits = Self::default();
+        // It was scanned with the request, so there is no error to report.
+        let _ = limits.read(&mut Cursor::new(tool.span.of(body)));
+        limits
+    }
+
+    fn read(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        cursor.members(|cursor, member| {
+            match &*member.key.unescape() {
+                "max_uses" => self.max_uses = cursor.uint_or_skip()?,
+                "max_content_tokens" => self.max_content_tokens = cursor.uint_or_skip()?,
+                "memory_limit" => {
+                    let asked = cursor.string_or_skip()?;
+                    let least = asked.is_some_and(|(text, _)| text.eq_str("1g"));
+                    self.memory = if least { Memory::Least } else { Memory::Any };
+                }
+                "container" | "environment" if cursor.peek()? == Kind::Object => {
+                    self.read(cursor)?;
+                }
+                _ => {}
+            }
+            Ok::<_, Error>(())
+        })?;
+        Ok(())
+    }
+}
+
+/// Whose words an API's requests speak.
+#[must_use]
+pub const fn vendor(api: Api) -> Vendor {
+    match api {
+        Api::Anthropic => Vendor::Anthropic,
+        Api::Chat | Api::Responses => Vendor::OpenAi,
+    }
+}
+
+const fn tier(served: Served) -> Tier {
+    match served {
+        Served::Unsaid | Served::Standard | Served::Batch => Tier::Standard,
+        Served::Flex => Tier::Flex,
+        Served::Priority => Tier::Priority,
+        Served::Fast => Tier::Fast,
+        Served::Ultrafast => Tier::Ultrafast,
+        Served::Other => Tier::Unknown,
+    }
+}
