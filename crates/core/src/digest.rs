@@ -75,6 +75,12 @@ fn folded(x: u64, y: u64) -> u64 {
     (product as u64) ^ ((product >> 64) as u64)
 }
 
+impl Default for Digest {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}{:016x}", self.0, self.1)

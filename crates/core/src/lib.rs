@@ -44,7 +44,7 @@ pub use ladder::{Failure, Ladder, Next, Setting, Tail};
 pub use money::{NanoUsd, NoMoney};
 pub use nearest::{near, nearest};
 pub use outcome::{Ended, Outcome, Remaining};
-pub use pinned::{Decided, Pinned, Records};
+pub use pinned::{Carried, Decided, Pinned, Records};
 pub use rules::trivial::looks as looks_trivial;
 pub use rules::{Evidence, Signal, SignalKind};
 pub use run::{Admission, Admitted, Advice, Phase, Role, Run};

@@ -30,10 +30,13 @@ pub struct Pinned {
     /// was not decided there then is never decided there later.
     #[serde(default)]
     pub looked: Option<u64>,
-    /// What the run had used before its history was compacted into its first message: a constant
-    /// of this transcript, counted before everything in it. Rounds are not carried.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub carried: Option<Used>,
+    /// What the run had used that its history does not show, where the client has compacted it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub carried: Vec<Carried>,
+    /// How often the client has compacted its history: of two records of a run the one that has seen
+    /// more of them is the newer, whatever places were looked at.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub compactions: u64,
     /// Places of messages that a person could have written, but not so quickly: the run went on
     /// with them.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -42,6 +45,25 @@ pub struct Pinned {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind_landing: Option<Digest>,
 }
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// What a run had used that its history no longer shows: a constant of a transcript, counted at one
+/// place of it. Rounds are not carried.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Carried {
+    /// The digest of all messages up to where it counts: no history from before shows that place.
+    pub place: Digest,
+    /// How much it is.
+    pub used: Used,
+}
+
+/// Places of one run at which something counts that is not shown: histories from before the oldest
+/// are no longer known.
+const PLACES: usize = 32;
 
 impl Pinned {
     /// Keeps that these calls, refused by their tools' own limits, were taken out of the turn that
@@ -67,10 +89,35 @@ impl Pinned {
             version: Version::NEWEST,
             decided: Vec::new(),
             looked: None,
-            carried: None,
+            carried: Vec::new(),
+            compactions: 0,
             went_on: BTreeSet::new(),
             behind_landing: None,
         }
+    }
+
+    /// What counts from this place on, and is not shown before it.
+    #[must_use]
+    pub fn carried_at(&self, place: Digest) -> Option<&Used> {
+        self.carried.iter().find(|carried| carried.place == place).map(|carried| &carried.used)
+    }
+
+    /// The record of a history that the client has compacted: the policy and the wording stay, what
+    /// has landed the run lands it here, behind so many `rounds`, and what it had used counts from
+    /// `place` on.
+    #[must_use]
+    pub fn compacted(mut self, rounds: u64, place: Digest, used: Used) -> Self {
+        let landed = self.decided.into_iter().find(|decided| decided.lands);
+        self.decided =
+            landed.map(|landed| Decided { round: rounds, ..landed }).into_iter().collect();
+        self.looked = None;
+        self.compactions += 1;
+        self.carried.retain(|carried| carried.place != place);
+        if self.carried.len() >= PLACES {
+            self.carried.remove(0);
+        }
+        self.carried.push(Carried { place, used });
+        self
     }
 }
 

@@ -122,11 +122,20 @@ impl Last {
 impl Run {
     /// A run that begins at a human message.
     pub(crate) fn begin(pinned: Pinned, role: Role, facts: Option<&Facts>) -> Self {
-        let used = pinned.carried.as_ref().map_or_else(Used::default, Used::carried);
+        Self::begin_at(Digest::EMPTY, pinned, role, facts)
+    }
+
+    /// A run that begins at a human message which stands at this place.
+    pub(crate) fn begin_at(
+        place: Digest,
+        pinned: Pinned,
+        role: Role,
+        facts: Option<&Facts>,
+    ) -> Self {
         let mut run = Self {
             pinned,
             role,
-            used,
+            used: Used::default(),
             phase: Phase::Open,
             open: None,
             loops: Loops::default(),
@@ -137,11 +146,31 @@ impl Run {
             forced_answer: None,
             within_turn: false,
         };
+        run.carry(place);
         let facts = run.look(facts);
         if let Some(because) = run.limit_reached(facts) {
             run.phase = Phase::Landing { because, in_result: false };
         }
         run
+    }
+
+    /// Counts what the history does not show, if it counts from this place on.
+    pub(crate) fn carry(&mut self, place: Digest) -> bool {
+        let Some(carried) = self.pinned.carried_at(place) else { return false };
+        self.used.carry(carried);
+        true
+    }
+
+    /// A message that brings no result stands where what was used before began to count: the run may
+    /// be at a limit by that.
+    pub(crate) fn lands_here(&mut self, facts: Option<&Facts>) -> Option<Because> {
+        let facts = self.look(facts);
+        if self.phase != Phase::Open {
+            return None;
+        }
+        let because = self.limit_reached(facts)?;
+        self.phase = Phase::Landing { because: because.clone(), in_result: false };
+        Some(because)
     }
 
     /// A run of a history that has no human message to begin it: nothing is limited.

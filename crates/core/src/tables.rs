@@ -6,6 +6,7 @@
 //! Names are compared without regard to case, `_`, `-`, `.` and spaces, so that
 //! `read_file`, `ReadFile` and `read-file` are one.
 
+mod compaction;
 mod flat;
 mod results;
 mod shell;
@@ -14,6 +15,7 @@ mod tests;
 mod texts;
 mod tools;
 
+pub use compaction::{asks_for_summary, is_volatile_system};
 pub use flat::{FLAT, Flat, FlatResult};
 pub use results::{
     exit_failed, is_cleared, is_unfinished, is_volatile_field, is_volatile_line, may_be_cleared,

@@ -8,6 +8,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::addition::{Addition, AdditionKind, Place};
+use crate::because::Because;
 use crate::digest::Digest;
 use crate::event::{Facts, Finished, User, UserText};
 use crate::human::{Arrival, Came, Heard, Sender, is_by_another, is_machine_made};
@@ -16,7 +17,6 @@ use crate::pinned::{Pinned, Records};
 use crate::policy::{Policy, RunBoundary};
 use crate::rules::Signal;
 use crate::run::{Last, Phase, Role, Run};
-use crate::used::Used;
 
 /// The fold over a transcript.
 #[derive(Clone, Debug)]
@@ -35,8 +35,6 @@ pub struct Transcript {
     opener: Option<String>,
     /// How what stands behind the newest turn came, where that is known.
     arrival: Option<Arrival>,
-    /// What was used before the history was compacted, until its first message is taken.
-    carried: Option<Used>,
     /// The answer tool that the client forces.
     answer_tool: Option<String>,
     /// Where runs of the name that the conversation goes by began, if it has one.
@@ -80,7 +78,6 @@ impl Transcript {
             heard: Heard::default(),
             opener: None,
             arrival: None,
-            carried: None,
             answer_tool: None,
             named: None,
         }
@@ -124,11 +121,6 @@ impl Transcript {
         self.chain
     }
 
-    /// Says that the history was compacted into its first message, and what was used before.
-    pub fn carry(&mut self, used: Used) {
-        self.carried = Some(used);
-    }
-
     /// Says which tool's call is the answer in runs whose policy names none: one that the client
     /// forces. To be said before anything is taken.
     pub fn answer_by(&mut self, tool: Option<String>) {
@@ -156,7 +148,9 @@ impl Transcript {
         self.chain = self.chain.then(Digest::of(b"assistant")).then(text).then(calls);
         self.arrival = None;
         if let Some((_, run)) = &mut self.run {
-            Arc::make_mut(run).model(turn);
+            let run = Arc::make_mut(run);
+            run.carry(self.chain);
+            run.model(turn);
         }
     }
 
@@ -190,6 +184,7 @@ impl Transcript {
 
     fn message(&mut self, user: &User<'_>, facts: Option<&Facts>) -> Step {
         let place = self.behind(user);
+        let moves = place != self.chain;
         self.chain = place;
         let Some((_, run)) = &self.run else {
             self.opener = user.name.as_deref().map(String::from);
@@ -207,6 +202,7 @@ impl Transcript {
         if let Sender::AtOnce { landing } = sender {
             run.goes_on_at(place, landing);
         }
+        let carries = moves && run.carry(place);
         if !user.results.is_empty() {
             (step.additions, step.signals) = run.results(&user.results, facts);
             let spoken = user.texts.iter().any(|text| !is_machine_made(text.text()));
@@ -218,6 +214,9 @@ impl Transcript {
         } else {
             let own = user.texts.iter().all(|text| lines::is_own_message(text.text()));
             step.signals.extend(run.goes_on(own));
+            if carries && let Some(because) = run.lands_here(facts) {
+                step.additions.push(ask(&because));
+            }
         }
         step
     }
@@ -229,19 +228,12 @@ impl Transcript {
         self.heard.hear(user, last, &Phase::Open);
         let key = self.chain;
         let known = self.records.get(&key).map(|known| (**known).clone());
-        let carried = self.carried.take();
-        let pinned =
-            known.unwrap_or_else(|| Pinned { carried, ..Pinned::new(Arc::clone(&self.policy)) });
-        let mut run = Run::begin(pinned, self.role, facts);
+        let pinned = known.unwrap_or_else(|| Pinned::new(Arc::clone(&self.policy)));
+        let mut run = Run::begin_at(key, pinned, self.role, facts);
         run.answers_by(self.answer_tool.as_deref());
         let mut step = Step { starts_run: true, ..Step::default() };
         if let Phase::Landing { because, .. } = run.phase() {
-            step.additions.push(Addition {
-                place: Place::End,
-                kind: AdditionKind::Ask,
-                because: Some(because.clone()),
-                text: lines::ask(because),
-            });
+            step.additions.push(ask(because));
         }
         self.run = Some((key, Arc::new(run)));
         self.runs += 1;
@@ -285,6 +277,16 @@ impl Transcript {
                 self.heard.sender(run, user, came, self.answer_tool.is_some())
             }
         }
+    }
+}
+
+/// The note at the end of a message that brings no result.
+fn ask(because: &Because) -> Addition {
+    Addition {
+        place: Place::End,
+        kind: AdditionKind::Ask,
+        because: Some(because.clone()),
+        text: lines::ask(because),
     }
 }
 

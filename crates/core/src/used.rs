@@ -30,10 +30,46 @@ pub struct Used {
 }
 
 impl Used {
-    /// What of it goes on counting after the history that showed it was compacted.
+    /// What of it a history does not show that shows `shown`. Rounds are not carried.
     #[must_use]
-    pub fn carried(&self) -> Self {
-        Self { rounds: 0, refused_tool: None, ..self.clone() }
+    pub fn beyond(&self, shown: &Self) -> Self {
+        let by_tool = self.by_tool.iter().filter_map(|(tool, used)| {
+            let left = used.saturating_sub(shown.by_tool.get(tool).copied().unwrap_or(0));
+            (left > 0).then(|| (tool.clone(), left))
+        });
+        let refused = self.refused_tool.as_ref().and_then(|(tool, refusals)| {
+            let shown = shown.refused_tool.as_ref().map_or(0, |(_, refusals)| *refusals);
+            Some((tool.clone(), refusals.checked_sub(shown).filter(|left| *left > 0)?))
+        });
+        Self {
+            calls: self.calls.saturating_sub(shown.calls),
+            by_tool: by_tool.collect(),
+            turns: self.turns.saturating_sub(shown.turns),
+            rounds: 0,
+            result_chars: self.result_chars.saturating_sub(shown.result_chars),
+            refused_tool: refused,
+        }
+    }
+
+    /// Whether it is nothing.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Adds what a history does not show.
+    pub(crate) fn carry(&mut self, used: &Self) {
+        self.calls = self.calls.saturating_add(used.calls);
+        for (tool, calls) in &used.by_tool {
+            let count = self.by_tool.entry(tool.clone()).or_default();
+            *count = count.saturating_add(*calls);
+        }
+        self.turns = self.turns.saturating_add(used.turns);
+        self.result_chars = self.result_chars.saturating_add(used.result_chars);
+        if let Some((tool, refusals)) = &used.refused_tool {
+            let before = self.refused_tool.as_ref().map_or(0, |(_, refusals)| *refusals);
+            self.refused_tool = Some((tool.clone(), before.saturating_add(*refusals)));
+        }
     }
 
     /// What every set limit leaves, by policy key (`tool_limits.NAME` for a tool's): counts, money

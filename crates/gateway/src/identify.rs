@@ -15,6 +15,8 @@ mod tests;
 pub(crate) struct Identity {
     /// The session.
     pub(crate) session: Option<Name>,
+    /// The client's own name of the session, whoever named what shares money.
+    pub(crate) client: Option<Arc<str>>,
     /// The agent within it; none is the session's own.
     pub(crate) agent: Option<Arc<str>>,
     /// `x-softland-run`: one account over all prompts.
@@ -42,17 +44,29 @@ impl Name {
 }
 
 /// Headers by which clients name their session and the agent within it, read off what each sends.
-const CLIENTS: [ClientHeaders; 3] = [
+const CLIENTS: [ClientHeaders; 6] = [
     // Claude Code, Claude Agent SDK
     ClientHeaders {
         session: "x-claude-code-session-id",
         agent: Some("x-claude-code-agent-id"),
         parent: None,
+        own: true,
     },
     // opencode: a sub-agent has a session of its own, and names its parent's.
-    ClientHeaders { session: "x-session-id", agent: None, parent: Some("x-parent-session-id") },
+    ClientHeaders {
+        session: "x-session-id",
+        agent: None,
+        parent: Some("x-parent-session-id"),
+        own: true,
+    },
     // Codex: a sub-agent's thread is its own, the session is the root's.
-    ClientHeaders { session: "session-id", agent: Some("thread-id"), parent: None },
+    ClientHeaders { session: "session-id", agent: Some("thread-id"), parent: None, own: true },
+    // goose 1.34
+    ClientHeaders { session: "agent-session-id", agent: None, parent: None, own: true },
+    // Mistral Vibe 3.0
+    ClientHeaders { session: "x-affinity", agent: None, parent: None, own: true },
+    // OpenHands SDK 1.58, and whoever sends it through LiteLLM for all that a program asks.
+    ClientHeaders { session: "x-litellm-session-id", agent: None, parent: None, own: false },
 ];
 
 /// The names of our own headers.
@@ -63,6 +77,8 @@ struct ClientHeaders {
     agent: Option<&'static str>,
     /// Where a sub-agent has a session id of its own: the header that names its parent's.
     parent: Option<&'static str>,
+    /// Whether it is the client that gives each of its conversations a name of its own.
+    own: bool,
 }
 
 /// Whether a header of that name is read here.
@@ -98,6 +114,7 @@ impl Identity {
                     identity.session = Some(Name::Client(parent));
                     identity.agent = Some(own);
                 }
+                None if !client.own => identity.session = Some(Name::Given(own)),
                 None => {
                     identity.agent = client.agent.and_then(get).filter(|agent| *agent != own);
                     identity.session = Some(Name::Client(own));
@@ -107,6 +124,9 @@ impl Identity {
         }
         if identity.session.is_none() {
             identity.session = user_id.and_then(session_of).map(Name::Client);
+        }
+        if let Some(Name::Client(own)) = &identity.session {
+            identity.client = Some(Arc::clone(own));
         }
         if let Some(given) = get("x-softland-session").or(run) {
             identity.session = Some(Name::Given(given));
@@ -124,13 +144,14 @@ impl Identity {
         let agent = self.agent.as_deref().unwrap_or_default();
         let policy = self.policy.as_deref().unwrap_or_default();
         let run = self.run.as_deref().unwrap_or_default();
+        let client = self.client.as_deref().unwrap_or_default();
         // Lengths keep parts apart, whatever is in them.
         let session = session.text();
         let mut scope = String::with_capacity(
-            kind.len() + session.len() + agent.len() + policy.len() + run.len() + 16,
+            kind.len() + session.len() + client.len() + agent.len() + policy.len() + run.len() + 20,
         );
         scope.push_str(kind);
-        for part in [session, agent, policy] {
+        for part in [session, client, agent, policy] {
             scope.push(':');
             scope.push_str(itoa::Buffer::new().format(part.len()));
             scope.push(':');

@@ -17,16 +17,22 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use softland_session::core::{Digest, NanoUsd, Records, Used};
-use softland_session::{Answered, KeptTail, Link, Seen, Shown};
+use softland_session::{KeptTail, Link, Seen, Shown};
 
 pub(crate) use memory::MemoryStore;
 
 /// Where a gateway keeps what it has to remember. Every call is one round trip.
 #[async_trait]
 pub(crate) trait Store: Send + Sync + fmt::Debug {
-    /// The conversation in which one of these turns was answered, the newest turn that is known
-    /// first. `here` is the history that asks.
-    async fn find(&self, turns: &[Answered], here: Digest) -> Result<Option<Found>, StoreError>;
+    /// The conversation that is known by the first of these clues that any is known by. `here` is
+    /// the history that asks.
+    async fn find(&self, clues: &[Digest], here: Digest) -> Result<Option<Found>, StoreError>;
+
+    /// How many of these clues anything is known by, up to the first that nothing is.
+    async fn known(&self, clues: &[Digest]) -> Result<usize, StoreError>;
+
+    /// The conversations that go by a name, the one that was kept last in the end.
+    async fn named(&self, name: Digest) -> Result<Vec<Namesake>, StoreError>;
 
     /// What is kept of a conversation; empty where nothing is.
     async fn recall(&self, scope: &str) -> Result<Arc<Scope>, StoreError>;
@@ -53,15 +59,17 @@ impl fmt::Display for StoreError {
 
 impl std::error::Error for StoreError {}
 
-/// A conversation found by its content.
+/// A conversation found by what its history shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
+    /// The number of the clue.
+    pub(crate) clue: usize,
     /// Its scope.
     pub(crate) scope: Arc<str>,
     /// Whether another history went on from the same turn before: this one is a fork, which does
     /// not see what that one spends from there on.
     pub(crate) fork: bool,
-    /// What the run had used when the turn was answered, and what it was.
+    /// The run as it was when the turn was answered.
     pub(crate) then: Arc<RunState>,
     /// The run.
     pub(crate) run: Digest,
@@ -80,12 +88,31 @@ pub(crate) struct Scope {
     pub(crate) runs: BTreeMap<Digest, Arc<RunState>>,
     /// Its newest run.
     pub(crate) newest: Option<Digest>,
-    /// The digest of its first message.
-    pub(crate) first: Option<Digest>,
+    /// What its users have said, the newest last.
+    pub(crate) asked: Vec<Digest>,
+    /// What it is told by from others that go by the same name.
+    pub(crate) face: Option<Namesake>,
+}
+
+/// What a conversation is told by from others that go by the same name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Namesake {
+    /// Its scope.
+    pub(crate) scope: Arc<str>,
+    /// The scope of the conversation that it is a fork of; its own, if it is none.
+    pub(crate) root: Arc<str>,
     /// The digest of its tools' names.
-    pub(crate) tools: Option<Digest>,
-    /// What the newest run's transcript showed last.
-    pub(crate) used: Used,
+    pub(crate) tools: Digest,
+    /// The digest of its system prompt.
+    pub(crate) system: Digest,
+    /// What stood before its first turn when it was first met.
+    pub(crate) opening: Digest,
+    /// What a user said last in that.
+    pub(crate) asked: Option<Digest>,
+    /// Whether anything was answered in it.
+    pub(crate) answered: bool,
+    /// When it was last heard of, in milliseconds since 1970.
+    pub(crate) last: u64,
 }
 
 /// What a store keeps of one run. Its names are shared with the states before it.
@@ -95,6 +122,13 @@ pub(crate) struct RunState {
     pub(crate) id: Arc<str>,
     /// The account of money that it has; empty before its first request.
     pub(crate) account: Arc<str>,
+    /// What identifies it in the newest history of it: that changes where a client compacts.
+    pub(crate) key: Digest,
+    /// What it has used along this branch of its history, its newest calls included: what was not
+    /// shown any more, too.
+    pub(crate) used: Used,
+    /// Tool calls in a row up to here that were answered in this conversation.
+    pub(crate) row: usize,
     /// Tokens of all its requests.
     pub(crate) tokens: u64,
     /// What they cost, as far as is known.
@@ -167,9 +201,12 @@ pub(crate) struct Changes {
     pub(crate) run: Option<(Digest, RunState)>,
     /// Tokens that another run of the conversation answers for: a sub-agent's.
     pub(crate) child_tokens: Option<(Digest, u64)>,
-    pub(crate) first: Option<Digest>,
-    pub(crate) tools: Option<Digest>,
-    pub(crate) used: Option<Used>,
-    /// The turn that was answered, by which the conversation is found again.
-    pub(crate) turn: Option<Answered>,
+    /// What users have said that is new.
+    pub(crate) asked: Vec<Digest>,
+    /// The names that the conversation goes by, and what it is told by under them.
+    pub(crate) named: Option<(Vec<Digest>, Namesake)>,
+    /// What it is found by again as it is now: the turn that was answered.
+    pub(crate) clues: Vec<Digest>,
+    /// The same of what it was before this request: the calls whose results have come.
+    pub(crate) past_clues: Option<(Digest, Arc<RunState>, Vec<Digest>)>,
 }

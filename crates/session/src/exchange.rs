@@ -10,6 +10,7 @@ mod behind;
 mod context;
 mod done;
 mod notice;
+mod opened;
 mod plan;
 mod shown;
 mod unfinished;
@@ -19,11 +20,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use softland_core::models::capability::Capability;
-use softland_core::policy::Policy;
 use softland_core::{
     Admission, Because, Class, Digest, Ended, Facts, Failure, Here, Ladder, Next, Outcome, Pinned,
-    Reason, Records, Role, Run, Rung, Signal, SignalKind, Tail, Text, Transcript, classify,
-    looks_trivial,
+    Reason, Records, Role, Run, Rung, Signal, SignalKind, Tail, Text, classify, looks_trivial,
 };
 use softland_wire::request::{Request, RequestError, Role as RequestRole};
 use softland_wire::{Api, Splice, Tokens};
@@ -41,6 +40,7 @@ pub use context::Context;
 use context::Most;
 pub use done::{Done, Pending};
 pub use notice::{error_event, ping};
+pub use opened::Opened;
 pub use unfinished::{Unfinished, Unreadable};
 
 /// What to do next.
@@ -50,92 +50,6 @@ pub enum Step {
     Send(Bytes),
     /// There is nothing more to send.
     Done(Box<Done>),
-}
-
-/// A request whose history was read up to its newest message: what is known of its run before
-/// anything is decided, so that a caller can find out the facts.
-#[derive(Debug)]
-pub struct Opened<'a> {
-    request: &'a Request<'a>,
-    body: Bytes,
-    role: Role,
-    fold: Fold<'a>,
-    capability: Capability,
-    most: Most,
-    chain: Option<Chain>,
-    /// What a run is pinned to that has no record.
-    policy: Arc<Policy>,
-    reader: Option<Reader>,
-    asked_at: u64,
-    /// How often the provider may run tools of its own, where the request does not say.
-    uses: Option<u64>,
-    /// What the caller adds to an answer for want of money.
-    remark: Option<String>,
-}
-
-impl<'a> Opened<'a> {
-    /// Reads the history of `request`, which was scanned from `body`. The context's facts are not
-    /// looked at.
-    #[must_use]
-    pub fn fold(
-        request: &'a Request<'a>,
-        body: Bytes,
-        context: Context,
-        remembered: Remembered<'a>,
-    ) -> Self {
-        let most = Most::of(&context);
-        let Context { role, policy, records, capability, chain, shape, asked_at, .. } = context;
-        let reader = shape.map(|shape| Reader { shape, role });
-        let mut transcript = Transcript::new(role, Arc::clone(&policy), records);
-        transcript.answer_by(plan::forced_answer(request));
-        let remembered = (role == Role::Gateway).then_some(remembered);
-        let fold = Fold::new(request, transcript, remembered, reader.clone());
-        let (uses, remark) = (None, None);
-        Self {
-            request,
-            body,
-            role,
-            fold,
-            capability,
-            most,
-            chain,
-            policy,
-            reader,
-            asked_at,
-            uses,
-            remark,
-        }
-    }
-
-    /// Bounds how often the provider may run tools of its own, where the request does not say. To
-    /// be the same for a whole run: what is added to a tool is part of what is cached.
-    pub fn bound_uses(&mut self, uses: Option<u64>) {
-        self.uses = uses;
-    }
-
-    /// Says why a request costs what it does, for an answer that softland gives for want of money.
-    pub fn remark(&mut self, remark: Option<String>) {
-        self.remark = remark;
-    }
-
-    /// Where the newest message stands; `None` where it is not a user's.
-    #[must_use]
-    pub fn here(&self) -> Option<Here> {
-        self.fold.here
-    }
-
-    /// The policy of the run that the newest message belongs to.
-    #[must_use]
-    pub fn policy(&self) -> &Policy {
-        let run = self.fold.here.map(|here| here.run).or_else(|| self.fold.transcript.key());
-        run.map_or(&self.policy, |run| self.fold.transcript.policy_of(&run))
-    }
-
-    /// Decides what is sent, by the facts that hold now.
-    #[must_use]
-    pub fn begin(self, facts: &Facts, out: &mut Out) -> Exchange {
-        Exchange::open(self, *facts, out)
-    }
 }
 
 /// One client request and its response.
@@ -352,6 +266,12 @@ impl Exchange {
     #[must_use]
     pub fn here(&self) -> Option<Here> {
         self.here
+    }
+
+    /// What identifies the run; `None` where there is none.
+    #[must_use]
+    pub fn key(&self) -> Option<Digest> {
+        self.key
     }
 
     /// Whether the response under way is to be ended here: what of it may pass has passed. The

@@ -16,11 +16,13 @@ mod framing;
 mod local;
 mod out;
 mod outline;
+mod past;
 pub mod price;
 mod relay;
 mod remembered;
 mod reply;
 mod responses;
+pub mod summary;
 mod tags;
 mod tail;
 
@@ -30,7 +32,8 @@ pub use exchange::{
 };
 pub use facts::{ResultRead, TextRead, read_result};
 pub use out::{Event, Intervention, Out, ShapeNote};
-pub use outline::{Answered, Outline};
+pub use outline::{Answered, Outline, ShownCall};
+pub use past::Past;
 pub use remembered::{KeptTail, Remembered, Seen};
 pub use softland_core as core;
 pub use softland_wire as wire;

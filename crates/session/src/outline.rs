@@ -3,9 +3,10 @@
 //! It decides nothing: who keeps a store finds a conversation again by what is here.
 
 use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
 
-use softland_core::{Digest, tables};
-use softland_wire::json::Str;
+use softland_core::{Digest, identity, lines, tables};
+use softland_wire::json::{Cursor, Error as JsonError, Str};
 use softland_wire::request::{
     Block, BlockKind, Content, Message as RequestMessage, Request, ResultContent, Role,
     ThinkingMode,
@@ -19,16 +20,23 @@ const TELLING_ID: usize = 12;
 /// The outline of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outline {
-    /// The digest of its first user message.
-    pub first: Digest,
-    /// Whether that message is the summary of a compacted history.
-    pub summary: bool,
+    /// Whether it opens with the summary of a compacted history: before its first model turn, or in
+    /// that.
+    pub opens_in_summary: bool,
+    /// Whether such a summary stands behind its last model turn.
+    pub ends_in_summary: bool,
     /// The digest of all of its messages.
     pub here: Digest,
     /// Its model turns, in order.
     pub answered: Vec<Answered>,
+    /// The tool calls that it shows, in order, and what came back.
+    pub calls: Vec<ShownCall>,
+    /// What was said behind the last model turn and may be a person's, in order.
+    pub asks: Vec<Digest>,
     /// The digest of its tools' names.
     pub tools: Digest,
+    /// The digest of its system prompt.
+    pub system: Digest,
     /// Whether it declares tools or carries results of any.
     pub uses_tools: bool,
     /// Whether it carries more than text: images, documents, what is not known.
@@ -46,6 +54,17 @@ pub struct Answered {
     pub calls: Option<Digest>,
 }
 
+/// One tool call of a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShownCall {
+    /// The number of its turn among the model's.
+    pub turn: usize,
+    /// The digest of its tool and its arguments, as the client writes them.
+    pub call: Digest,
+    /// The digest of its result, if that has come.
+    pub result: Option<Digest>,
+}
+
 impl Outline {
     /// The outline of a request. Cache marks, thinking, the order of blocks within a message, and
     /// whether a text stands alone or in a list make no difference.
@@ -54,24 +73,79 @@ impl Outline {
         let list = &request.messages.list;
         let mut outline = Self::empty(request);
         let mut chain = Digest::EMPTY;
+        let mut waiting = Waiting::default();
         for (at, message) in list.iter().enumerate() {
             match message.role {
-                Role::User if chain == Digest::EMPTY => {
-                    outline.first = digest(request, message);
-                    outline.summary = is_summary(message);
+                Role::User => {
+                    outline.take_results(message, &mut waiting);
+                    let sums_up = !outline.ends_in_summary && sums_up(message);
+                    outline.opens_in_summary |= sums_up && outline.answered.is_empty();
+                    outline.ends_in_summary |= sums_up;
                 }
                 Role::Assistant => {
+                    outline.opens_in_summary |= outline.answered.is_empty() && sums_up(message);
+                    outline.ends_in_summary = false;
+                    outline.take_calls(request, message, &mut waiting);
                     let flat = flat::ids_of(message, list.get(at + 1));
                     let calls = telling(ids(message).chain(flat));
                     outline.answered.push(Answered { before: chain, calls });
                 }
-                Role::User | Role::System | Role::Other => {}
+                // A client may write what stands in mid-conversation anew each time.
+                Role::System if chain == Digest::EMPTY => {
+                    outline.system = outline.system.then(said_by_system(message));
+                }
+                Role::System | Role::Other => {}
             }
             chain = link(chain, request, message);
             outline.look(message);
         }
         outline.here = chain;
+        outline.asks = newest_asks(list);
         outline
+    }
+
+    /// What users say in a request, in order, and how many model turns stand before it: but what a
+    /// harness says for itself.
+    pub fn asked<'r>(request: &'r Request<'_>) -> impl Iterator<Item = (usize, Digest)> + 'r {
+        let mut turns = 0;
+        request.messages.list.iter().flat_map(move |message| {
+            turns += usize::from(message.role == Role::Assistant);
+            asks(message).map(move |ask| (turns, ask)).collect::<Vec<_>>()
+        })
+    }
+
+    /// Where its conversation began, as far as it shows: the digest of what stands before its first
+    /// model turn.
+    #[must_use]
+    pub fn opening(&self) -> Digest {
+        self.answered.first().map_or(self.here, |turn| turn.before)
+    }
+
+    /// What a call will be known by in later histories, whatever stands before it, if its id tells it
+    /// from others.
+    #[must_use]
+    pub fn call_of(id: &str, name: &str, input: &str) -> Option<Digest> {
+        let id = telling(std::iter::once(Cow::Borrowed(id)))?;
+        let input = identity::of_text(input, &|_| false);
+        Some(id.then(Digest::of(name.as_bytes())).then(input))
+    }
+
+    /// The calls of a request that tell by their ids, in order, each with the number of its turn.
+    pub fn telling_calls<'r>(
+        request: &'r Request<'_>,
+    ) -> impl DoubleEndedIterator<Item = (usize, Digest)> + 'r {
+        let turns = request.messages.list.iter().filter(|message| message.role == Role::Assistant);
+        let turns: Vec<_> = turns.enumerate().collect();
+        turns.into_iter().flat_map(move |(turn, message)| {
+            let calls = blocks(message).iter().filter_map(move |block| match &block.kind {
+                BlockKind::ToolUse { id, name, input, server: false } => {
+                    let (id, name) = (id.unescape(), name.unescape());
+                    Some((turn, Self::call_of(&id, &name, &input.of(request.text))?))
+                }
+                _ => None,
+            });
+            calls.collect::<Vec<_>>()
+        })
     }
 
     /// What a response's calls will be known by in later histories.
@@ -90,14 +164,50 @@ impl Outline {
             _ => 0,
         };
         Self {
-            first: Digest::EMPTY,
-            summary: false,
+            opens_in_summary: false,
+            ends_in_summary: false,
             here: Digest::EMPTY,
             answered: Vec::new(),
+            calls: Vec::new(),
+            asks: Vec::new(),
             tools: names,
+            system: system_of(request),
             uses_tools: !tools.is_empty(),
             media: false,
             thinking_budget,
+        }
+    }
+
+    /// Notes the calls of a turn; those of the turn before that have no result stay without.
+    fn take_calls(
+        &mut self,
+        request: &Request<'_>,
+        message: &RequestMessage<'_>,
+        waiting: &mut Waiting,
+    ) {
+        waiting.clear();
+        let turn = self.answered.len();
+        for block in blocks(message) {
+            if let BlockKind::ToolUse { id, name, input, server: false } = &block.kind {
+                waiting
+                    .entry(Digest::of(id.raw().as_bytes()))
+                    .or_default()
+                    .push_back(self.calls.len());
+                let call = Digest::of(name.raw().as_bytes());
+                let call = call.then(Digest::of(input.of(request.text).as_bytes()));
+                self.calls.push(ShownCall { turn, call, result: None });
+            }
+        }
+    }
+
+    fn take_results(&mut self, message: &RequestMessage<'_>, waiting: &mut Waiting) {
+        for block in blocks(message) {
+            let BlockKind::ToolResult(result) = &block.kind else { continue };
+            let id = Digest::of(result.tool_use_id.raw().as_bytes());
+            let call = waiting.get_mut(&id).and_then(VecDeque::pop_front);
+            if let Some(call) = call.and_then(|at| self.calls.get_mut(at)) {
+                call.result = Some(said(&result.content));
+            }
         }
     }
 
@@ -222,12 +332,85 @@ fn said(content: &ResultContent<'_>) -> Digest {
     }
 }
 
-fn ids<'a>(message: &RequestMessage<'a>) -> impl Iterator<Item = Cow<'a, str>> {
-    let blocks = match &message.content {
+/// Calls of the newest turn that have no result yet, by id: a backend may give one id to several.
+type Waiting = HashMap<Digest, VecDeque<usize>>;
+
+fn blocks<'m, 'a>(message: &'m RequestMessage<'a>) -> &'m [Block<'a>] {
+    match &message.content {
         Content::Blocks { blocks, .. } => blocks.as_slice(),
         Content::Text(..) => &[],
+    }
+}
+
+/// The texts of a message, results apart.
+fn texts<'a>(message: &RequestMessage<'a>) -> impl Iterator<Item = Str<'a>> {
+    let alone = match &message.content {
+        Content::Text(text, _) => Some(*text),
+        Content::Blocks { .. } => None,
     };
-    blocks.iter().filter_map(|block| match &block.kind {
+    let among = blocks(message).iter().filter_map(|block| match &block.kind {
+        BlockKind::Text { text, .. } => Some(*text),
+        _ => None,
+    });
+    alone.into_iter().chain(among)
+}
+
+/// Bytes of a text that say whether it is a summary.
+const OPENING: usize = 256;
+
+/// Whether a message holds the summary of a compacted history.
+fn sums_up(message: &RequestMessage<'_>) -> bool {
+    texts(message).any(|text| tables::is_compaction_summary(&text.head(OPENING)))
+}
+
+/// What may be a person's in a message.
+fn asks(message: &RequestMessage<'_>) -> impl Iterator<Item = Digest> {
+    let users = texts(message).filter(|_| message.role == Role::User);
+    users.filter_map(|text| ask_of(&text.unescape()))
+}
+
+/// What may be a person's of a text.
+pub(crate) fn ask_of(text: &str) -> Option<Digest> {
+    let made = tables::is_harness_only(text)
+        || tables::is_compaction_summary(text)
+        || lines::is_own_message(text);
+    (!made).then(|| Digest::of(text.trim().as_bytes()))
+}
+
+/// What may be a person's behind the last turn.
+fn newest_asks(list: &[RequestMessage<'_>]) -> Vec<Digest> {
+    let newest = list.iter().rposition(|message| message.role == Role::Assistant);
+    list.iter().skip(newest.map_or(0, |at| at + 1)).flat_map(asks).collect()
+}
+
+fn said_by_system(message: &RequestMessage<'_>) -> Digest {
+    texts(message).fold(Digest::EMPTY, |sum, text| sum.then(Digest::of(text.raw().as_bytes())))
+}
+
+/// The digest of a system prompt: of its texts, whatever marks stand beside them, but for what a
+/// client writes anew for each conversation.
+fn system_of(request: &Request<'_>) -> Digest {
+    let Some(span) = request.system else { return Digest::EMPTY };
+    let text = span.of(request.text);
+    let mut sum = Digest::EMPTY;
+    let mut cursor = Cursor::new(text);
+    let read = cursor.elements(|cursor| {
+        cursor.members(|cursor, member| {
+            let told = cursor.string_or_skip()?.filter(|_| member.key.eq_str("text"));
+            let told = told.filter(|(text, _)| !tables::is_volatile_system(&text.head(OPENING)));
+            if let Some((text, _)) = told {
+                sum = sum.then(Digest::of(text.raw().as_bytes()));
+            }
+            Ok::<_, JsonError>(())
+        })?;
+        Ok::<_, JsonError>(())
+    });
+    // A string is one text.
+    read.map_or_else(|_| Digest::of(text.as_bytes()), |_| sum)
+}
+
+fn ids<'a>(message: &RequestMessage<'a>) -> impl Iterator<Item = Cow<'a, str>> {
+    blocks(message).iter().filter_map(|block| match &block.kind {
         BlockKind::ToolUse { id, server: false, .. } => Some(id.unescape()),
         _ => None,
     })
@@ -243,14 +426,4 @@ fn telling<'a>(ids: impl Iterator<Item = Cow<'a, str>>) -> Option<Digest> {
         sum = Some(sum.unwrap_or(Digest::EMPTY).with(Digest::of(id.as_bytes())));
     }
     sum
-}
-
-fn is_summary(message: &RequestMessage<'_>) -> bool {
-    match &message.content {
-        Content::Text(text, _) => tables::is_compaction_summary(&text.unescape()),
-        Content::Blocks { blocks, .. } => blocks.iter().any(|block| match &block.kind {
-            BlockKind::Text { text, .. } => tables::is_compaction_summary(&text.unescape()),
-            _ => false,
-        }),
-    }
 }

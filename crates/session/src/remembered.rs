@@ -6,7 +6,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use softland_core::{Arrival, Digest, Used};
+use softland_core::{Arrival, Digest};
+
+use crate::past::Past;
 
 /// What a store remembers of one conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,8 +17,8 @@ pub struct Remembered<'a> {
     pub tails: Cow<'a, BTreeMap<Digest, KeptTail>>,
     /// Tool results as they were when they were first sent, by their place.
     pub results: Cow<'a, BTreeMap<Digest, Seen>>,
-    /// What was used before the history was compacted into its first message.
-    pub carried: Option<Used>,
+    /// What the conversation has behind it that its history may not show.
+    pub past: Option<Past>,
     /// Where the runs of the name began that the conversation goes by, if it has one; empty for a
     /// new name. Looked at where nothing but a name begins a run.
     pub named: Option<Vec<Digest>>,

@@ -63,8 +63,12 @@ pub struct Request<'a> {
     pub thinking: Thinking,
     /// Whether there is a top-level `cache_control` (automatic caching).
     pub cache_control: bool,
-    /// `metadata.user_id`
+    /// `metadata.user_id`, or `user` of OpenAI's APIs.
     pub user_id: Option<Str<'a>>,
+    /// `prompt_cache_key` of OpenAI's APIs.
+    pub cache_key: Option<Str<'a>>,
+    /// The value of `metadata` of OpenAI's APIs.
+    pub metadata: Option<Span>,
     /// `thread`: the history, or a part of it, is the provider's.
     pub thread: Option<Thread<'a>>,
     /// The name of the member that limits the output, where there is none yet.

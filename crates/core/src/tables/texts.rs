@@ -87,6 +87,11 @@ pub(super) static COMPACTION: &[Word] = &[
     w("I spoke to you previously about a number of things.", "aider"),
     w("<conversation-summary>", "VS Code Copilot Chat"),
     w("<summary>", "anthropic Python tool_runner compaction"),
+    w("The conversation history before this point was compacted into the following summary", "pi"),
+    w("Some of the conversation history has been summarized to free up context.", "Copilot CLI"),
+    w("Context summary:", "Cline CLI"),
+    w("The conversation so far has been compacted", "Kimi Code"),
+    w("You are continuing a trajectory after a context compaction.", "Mistral Vibe"),
 ];
 
 /// Openings of known nudges.

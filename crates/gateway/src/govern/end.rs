@@ -1,24 +1,25 @@
 //! What is kept of a request, and told of it: to the store, the ledger, the counters.
 
+mod keep;
+
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use serde::Serialize;
 use softland_ledger as ledger;
 use softland_session::core::{
-    Admission, Because, Digest, Ended, Evidence, NanoUsd, Outcome, Phase, Rung, SignalKind, Used,
+    Admission, Because, Digest, Ended, Evidence, NanoUsd, Phase, Rung, SignalKind,
 };
 use softland_session::wire::Tokens;
-use softland_session::{Answered, Done, Event, Exchange, Intervention, Outline, Pending, Shown};
+use softland_session::{Done, Event, Exchange, Intervention, Pending};
 
 use super::flow::Flow;
 use super::open::Opening;
-use super::scope::{Session, lost};
-use crate::gate::Gate;
-use crate::identify::Name;
+use super::scope::Session;
 use crate::pages;
 use crate::runs::{Face, OpenRun};
-use crate::store::{Changes, Counted, RunState, StoreError, TurnEnd};
+use crate::store::{Counted, RunState};
+use keep::Keeping;
 
 /// With a name of the user's, which may stand for many programs, an answer in vain is short.
 const VAIN_OUTPUT: u64 = 20;
@@ -351,35 +352,6 @@ struct Intervened<'a> {
     text: Option<&'a str>,
 }
 
-/// What is to be kept when a request is over.
-struct Keeping {
-    gate: Arc<Gate>,
-    scope: Arc<str>,
-    changes: Changes,
-    /// What a sub-agent used is its parent's, too.
-    parent: Option<(Arc<str>, Box<Changes>)>,
-    shown: Option<Shown>,
-}
-
-impl Keeping {
-    async fn keep(mut self: Box<Self>) {
-        if let Some(shown) = self.shown.take() {
-            self.lose(self.gate.store.show(shown).await);
-        }
-        let changes = std::mem::take(&mut self.changes);
-        self.lose(self.gate.store.keep(&self.scope, changes).await);
-        if let Some((scope, changes)) = self.parent.take() {
-            self.lose(self.gate.store.keep(&scope, *changes).await);
-        }
-    }
-
-    fn lose(&self, kept: Result<(), StoreError>) {
-        if let Err(error) = kept {
-            lost(&self.gate, &error);
-        }
-    }
-}
-
 impl Flow {
     /// The client's request is over: books, tells and keeps.
     pub(super) async fn close(&mut self, done: Option<Box<Done>>) {
@@ -424,12 +396,14 @@ impl Flow {
             gate.metrics.tool_calls(calls);
         }
         if self.opening.metered {
-            return None;
+            return self.summed_up(done.as_deref(), gate);
         }
+        let summary = self.summary(done.as_deref_mut());
         self.told_of_run(done.as_deref(), now);
         let shown = done.as_mut().and_then(|done| done.shown.take());
         self.tape_ends(done.is_some());
-        let (scope, changes) = (self.opening.place.scope.clone(), self.changes(done, now));
+        let (scope, mut changes) = (self.opening.place.scope.clone(), self.changes(done, now));
+        changes.clues.extend(summary);
         Some(Box::new(Keeping { gate, scope, changes, parent: self.parent_changes(), shown }))
     }
 
@@ -469,89 +443,6 @@ impl Flow {
             gate.tell(|| ends(now, id, ended.clone(), done.local, answer, &open));
         }
     }
-
-    fn changes(&self, done: Option<Box<Done>>, now: u64) -> Changes {
-        let Some(mut done) = done else { return self.untaken(now) };
-        let broke_off = |ended: &Ended| !ended.outcome.is_done();
-        if done.ended.as_ref().is_some_and(broke_off) {
-            // It brought no turn. What was decided for its history holds all the same.
-            let pins = std::mem::take(&mut done.records);
-            let mut changes = Changes { pins, results: done.seen, ..self.untaken(now) };
-            if let Some((_, state)) = &mut changes.run {
-                state.ended = true;
-            }
-            return changes;
-        }
-        let (outline, before) = (&self.opening.outline, &self.account.state);
-        let total = self.account.used();
-        let mut state = RunState {
-            tokens: total.input_total().saturating_add(total.output),
-            cost: self.account.cost().unwrap_or(NanoUsd::ZERO),
-            account: Arc::clone(self.account.run_account()),
-            tool_refusals: done.tool_refusals,
-            vain: self.vain(&done),
-            known: self.record.counted.or(before.known),
-            ended: done.ended.is_some(),
-            turn: Some(TurnEnd { context: outline.here, at: now, landed: landed(&done) }),
-            ..(**before).clone()
-        };
-        state.touch(now);
-        // Those that were taken out of the response stand in no history.
-        let taken_out = |admission: &Admission| {
-            matches!(admission, Admission::Refused(_) | Admission::ToolRefused(_))
-        };
-        let shown = done.calls.iter().filter(|call| !taken_out(&call.admission));
-        let ids: Vec<&str> = shown.map(|call| call.id.as_str()).collect();
-        let turn = Answered { before: outline.here, calls: Outline::calls_of(&ids) };
-        let found_by_content = self.opening.identity.session.is_none();
-        Changes {
-            used: Some(with_calls(&mut done)),
-            pins: done.records,
-            tails: done.tail.into_iter().collect(),
-            results: done.seen,
-            run: Some((self.run, state)),
-            child_tokens: None,
-            first: Some(outline.first),
-            tools: Some(outline.tools),
-            turn: found_by_content.then_some(turn),
-        }
-    }
-
-    /// Of a request that brought no turn: the time that it took, and what it cost.
-    fn untaken(&self, now: u64) -> Changes {
-        let total = self.account.used();
-        let mut state = RunState {
-            tokens: total.input_total().saturating_add(total.output),
-            cost: self.account.cost().unwrap_or(NanoUsd::ZERO),
-            account: Arc::clone(self.account.run_account()),
-            ..(*self.account.state).clone()
-        };
-        state.touch(now);
-        Changes { run: Some((self.run, state)), ..Changes::default() }
-    }
-
-    fn vain(&self, done: &Done) -> Option<(Digest, u64)> {
-        let given = matches!(self.opening.identity.session, Some(Name::Given(_)));
-        let vain = done.vain && (!given || done.spent.output <= VAIN_OUTPUT);
-        let here = self.opening.outline.here;
-        let before = self.account.state.vain.filter(|(context, _)| *context == here);
-        vain.then(|| (here, before.map_or(0, |(_, times)| times) + 1))
-    }
-
-    /// What a sub-agent uses is its parent's, too.
-    fn parent_changes(&self) -> Option<(Arc<str>, Box<Changes>)> {
-        let (scope, kept) = self.opening.place.parent.as_ref()?;
-        let total = self.account.used();
-        let tokens = total.input_total().saturating_add(total.output);
-        let changes = Changes { child_tokens: Some((kept.newest?, tokens)), ..Changes::default() };
-        Some((scope.clone(), Box::new(changes)))
-    }
-}
-
-/// Whether a turn is a landing's, or softland's own in its place.
-fn landed(done: &Done) -> bool {
-    let by_limit = |ended: &Ended| matches!(ended.outcome, Outcome::Landed | Outcome::Stopped);
-    done.ended.as_ref().is_some_and(by_limit)
 }
 
 /// The end of a run.
@@ -578,16 +469,6 @@ pub(crate) fn ends(
         cache_write: tokens.cache_write_5m.saturating_add(tokens.cache_write_1h),
         cost: open.cost,
     })
-}
-
-/// What a run has used when its newest calls are run, which its next history will show.
-fn with_calls(done: &mut Done) -> Used {
-    let mut used = std::mem::take(&mut done.used);
-    for call in calls_to_run(done) {
-        used.calls += 1;
-        *used.by_tool.entry(call.name.clone()).or_default() += 1;
-    }
-    used
 }
 
 fn calls_to_run(done: &Done) -> impl Iterator<Item = &Pending> {

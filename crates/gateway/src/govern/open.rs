@@ -9,7 +9,7 @@ use http::{Response, StatusCode};
 use softland_session::core::policy::{OnStoreLoss, Policy};
 use softland_session::core::{Digest, Facts, NanoUsd, Role};
 use softland_session::wire::request::Request;
-use softland_session::{Chain, Context, Opened, Out, Outline, uses_tags};
+use softland_session::{Chain, Context, Opened, Out, Outline, summary, uses_tags};
 
 use super::Asked;
 use super::above::{self, parent_limit};
@@ -44,6 +44,10 @@ pub(crate) struct Opening {
     pub(super) place: Place,
     /// Without tools it is metered only.
     pub(super) metered: bool,
+    /// Whether it asks for a summary of its conversation, in words that are known for that.
+    pub(super) asks_for_summary: bool,
+    /// The first passages of the newest results.
+    pub(super) results: Vec<Digest>,
     pub(super) model: Arc<str>,
     /// What the built-in tables say of it.
     known_model: Known,
@@ -53,6 +57,9 @@ pub(crate) struct Opening {
 }
 
 type Answer = Box<Response<Body>>;
+
+/// Results of a round by which a request for a summary is known, and passages of each.
+const PASSAGES: usize = 2;
 
 impl Opening {
     /// Finds out what a request belongs to.
@@ -68,20 +75,24 @@ impl Opening {
         if request.thread.is_some() && !chosen.policy.observes() {
             return Err(Box::new(thread_refused()));
         }
-        let place = Place::find(&asked.gate, &identity, &outline).await;
-        let at = asked.gate.now();
-        above::inherit(&mut chosen.policy, &place, at);
         // Who writes calls as text shows it nowhere but there.
         let tags = chosen.shaping.as_ref().map(|shaping| &shaping.shape.tags);
         let uses_tools = outline.uses_tools || tags.is_some_and(|tags| uses_tags(request, tags));
         let metered = !uses_tools;
+        let place = Place::find(&asked.gate, &identity, (&outline, request), metered).await;
+        let at = asked.gate.now();
+        above::inherit(&mut chosen.policy, &place, at);
         if metered {
             chosen.policy = policy::metered(&chosen.policy);
         }
         let target = Target { origin: Arc::clone(&chosen.origin), ..target.clone() };
         let (asked, body, chain) = (Arc::clone(asked), asked.body.clone(), None);
         let (known_model, unheld) = (asked.gate.learned.known(&model), None);
+        let asks_for_summary = summary::asks_for_summary(request);
+        let results = summary::result_passages(request, PASSAGES);
         Ok(Box::new(Self {
+            asks_for_summary,
+            results,
             asked,
             at,
             body,
@@ -147,7 +158,8 @@ impl Opening {
     ) -> Result<Box<Flow>, Answer> {
         let gate = Arc::clone(&self.asked.gate);
         let mut opened = self.opened(request);
-        let run = opened.here().map_or(Digest::EMPTY, |here| here.run);
+        let here = opened.here().map_or(Digest::EMPTY, |here| here.run);
+        let run = self.place.run(here, opened.goes_on());
         let policy = opened.policy().clone();
         if self.is_cancelled(&run, request) {
             return Err(Box::new(cancelled(&self.asked.target)));
@@ -213,10 +225,10 @@ impl Opening {
         }
         let mut out = Out::quiet();
         let exchange = Box::new(opened.begin(&facts, &mut out));
-        self.count_repinned(&run, exchange.run().used().turns);
+        self.count_repinned(&here, exchange.run().used().turns);
         self.unheld = unheld;
         // Read, and not to be held for as long as a stream.
-        self.place.kept = Arc::default();
+        self.place.let_go();
         let money = (output_limit, leased);
         Ok(Box::new(Flow::new(self, exchange, out, account, run, money, continues)))
     }
@@ -237,7 +249,8 @@ impl Opening {
     /// The run's turns were answered before, and nothing is known of them here: lines are made by
     /// the current policy, and what stood behind a turn (`governing.md` §1) is not sent again.
     fn count_repinned(&self, run: &Digest, turns: u64) {
-        if self.metered || turns == 0 || self.place.kept.pins.contains_key(run) {
+        let known = self.place.is_changed() || self.place.kept.pins.contains_key(run);
+        if self.metered || turns == 0 || known {
             return;
         }
         self.asked.gate.metrics.event("repinned");
@@ -265,9 +278,7 @@ impl Opening {
     /// The state of the run now, and the name of the run that it goes on from after a long pause.
     fn state(&self, run: &Digest, now: u64) -> (Arc<RunState>, Option<Arc<str>>) {
         let gate = &self.asked.gate;
-        let compacted = self.place.compacted(&self.identity, &self.outline);
-        let newest = self.place.kept.newest.filter(|_| compacted);
-        let kept = self.place.state(run).or_else(|| self.place.state(&newest?));
+        let kept = self.place.state(run);
         let Some(kept) = kept.filter(|_| !self.metered) else {
             let id = gate.names.run();
             let (begun, last) = (now, now);
@@ -317,8 +328,7 @@ impl Opening {
             self.outline.answered.iter().map(|turn| turn.before).collect();
         let goes_on =
             |known: &Counted| before.contains(&known.context) || self.outline.here == known.context;
-        let known = self.place.kept.runs.values().filter_map(|run| run.known);
-        known.filter(goes_on).max_by_key(|known| known.tokens)
+        self.place.counted().filter(goes_on).max_by_key(|known| known.tokens)
     }
 
     /// How often this same context was answered in vain.
@@ -377,8 +387,7 @@ impl Opening {
 
     /// A fork answers for what was spent before it left: a new account begins with that.
     async fn carry_fork(&self, purse: &Purse, state: &RunState) {
-        let fresh = self.place.kept.newest.is_none();
-        if self.place.forked.is_none() || !fresh || state.cost == NanoUsd::ZERO {
+        if !self.place.is_fresh_fork() || state.cost == NanoUsd::ZERO {
             return;
         }
         let claim =

@@ -17,9 +17,9 @@ use serde_json::{Value, json};
 use softland_session::core::policy::{OnStoreLoss, Policy};
 use softland_session::core::{Digest, NanoUsd};
 use softland_session::wire::Api;
-use softland_session::{Answered, Link, Shown};
+use softland_session::{Link, Shown};
 
-use super::{Changes, Found, MemoryStore, Scope, Store, StoreError};
+use super::{Changes, Found, MemoryStore, Namesake, Scope, Store, StoreError};
 use crate::accounts::{
     Accounts, Ask, Away, Balance, Claim, Lease, MemoryAccounts, Patience, Refusal,
 };
@@ -52,9 +52,19 @@ impl Shaky {
 
 #[async_trait]
 impl Store for Shaky {
-    async fn find(&self, turns: &[Answered], here: Digest) -> Result<Option<Found>, StoreError> {
+    async fn find(&self, clues: &[Digest], here: Digest) -> Result<Option<Found>, StoreError> {
         self.up()?;
-        self.store.find(turns, here).await
+        self.store.find(clues, here).await
+    }
+
+    async fn known(&self, clues: &[Digest]) -> Result<usize, StoreError> {
+        self.up()?;
+        self.store.known(clues).await
+    }
+
+    async fn named(&self, name: Digest) -> Result<Vec<Namesake>, StoreError> {
+        self.up()?;
+        self.store.named(name).await
     }
 
     async fn recall(&self, scope: &str) -> Result<Arc<Scope>, StoreError> {

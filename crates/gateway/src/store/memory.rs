@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use foldhash::fast::RandomState;
 use softland_session::core::Digest;
-use softland_session::{Answered, Link, Shown};
+use softland_session::{Link, Shown};
 
-use super::{Changes, Found, RunState, Scope, Store, StoreError};
+use super::{Changes, Found, Namesake, RunState, Scope, Store, StoreError};
 use kept::{Kept, Policies};
 
 /// Conversations that are kept.
@@ -25,11 +25,14 @@ const BYTES: usize = 32 << 20;
 const LINK_BYTES: usize = 64 << 20;
 /// What a link takes beside its texts.
 const LINK: usize = 300;
-/// Turns by which conversations are found: as many as a table of 32,768 places takes without
-/// growing to twice its size. One is about 300 bytes.
-const TURNS: usize = 28_000;
-/// Conversations that are known by one and the same turn.
-const TWINS: usize = 16;
+/// Clues by which conversations are found: as many as a table of 65,536 places takes without growing
+/// to twice its size. One is about 250 bytes; a turn has about two.
+const CLUES: usize = 56_000;
+/// Conversations that are known by one and the same clue.
+const TWINS: usize = 64;
+/// Names that conversations go by, and conversations that go by one name.
+const NAMES: usize = 4096;
+const NAMESAKES: usize = 32;
 
 /// A store in memory.
 #[derive(Debug, Default)]
@@ -41,7 +44,8 @@ pub(crate) struct MemoryStore {
 struct Held {
     scopes: HashMap<Arc<str>, (u64, Box<Kept>), RandomState>,
     /// Strangers who ask the same and are told the same have a turn each, the newest last.
-    turns: HashMap<Answered, (u64, Vec<Turn>), RandomState>,
+    clues: HashMap<Digest, (u64, Vec<Turn>), RandomState>,
+    names: HashMap<Digest, (u64, Vec<Namesake>), RandomState>,
     links: HashMap<Arc<str>, (u64, Arc<Link>), RandomState>,
     link_bytes: usize,
     policies: Policies,
@@ -63,19 +67,33 @@ struct Turn {
 
 #[async_trait]
 impl Store for MemoryStore {
-    async fn find(&self, turns: &[Answered], here: Digest) -> Result<Option<Found>, StoreError> {
+    async fn find(&self, clues: &[Digest], here: Digest) -> Result<Option<Found>, StoreError> {
         let mut held = self.lock();
         let clock = held.tick();
-        for turn in turns.iter().rev() {
-            let Some((used, twins)) = held.turns.get_mut(turn) else { continue };
+        for (clue, digest) in clues.iter().enumerate() {
+            let Some((used, twins)) = held.clues.get_mut(digest) else { continue };
             let Some(known) = going_on(twins, here) else { continue };
             *used = clock;
             let fork = known.child.is_some_and(|child| child != here);
             known.child.get_or_insert(here);
             let (scope, run, then) = (Arc::clone(&known.scope), known.run, Arc::clone(&known.then));
-            return Ok(Some(Found { scope, fork, then, run }));
+            return Ok(Some(Found { clue, scope, fork, then, run }));
         }
         Ok(None)
+    }
+
+    async fn known(&self, clues: &[Digest]) -> Result<usize, StoreError> {
+        let held = self.lock();
+        Ok(clues.iter().take_while(|clue| held.clues.contains_key(*clue)).count())
+    }
+
+    async fn named(&self, name: Digest) -> Result<Vec<Namesake>, StoreError> {
+        let mut held = self.lock();
+        let clock = held.tick();
+        Ok(held.names.get_mut(&name).map_or_else(Vec::new, |(used, faces)| {
+            *used = clock;
+            faces.clone()
+        }))
     }
 
     async fn recall(&self, scope: &str) -> Result<Arc<Scope>, StoreError> {
@@ -113,11 +131,11 @@ impl MemoryStore {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many conversations and turns there are, and the conversations' bytes.
+    /// How many conversations and clues there are, and the conversations' bytes.
     #[cfg(test)]
     pub(super) fn sizes(&self) -> (usize, usize, usize) {
         let held = self.lock();
-        (held.scopes.len(), held.turns.len(), held.bytes)
+        (held.scopes.len(), held.clues.len(), held.bytes)
     }
 }
 
@@ -127,7 +145,7 @@ impl Held {
         self.clock
     }
 
-    fn keep(&mut self, name: &str, changes: Changes) {
+    fn keep(&mut self, name: &str, mut changes: Changes) {
         let clock = self.tick();
         let name = match self.scopes.get_key_value(name) {
             Some((name, _)) => Arc::clone(name),
@@ -136,21 +154,41 @@ impl Held {
         let before = self.scopes.get(&name).map_or(0, |(_, kept)| kept.bytes());
         let (used, kept) = self.scopes.entry(Arc::clone(&name)).or_default();
         *used = clock;
-        let answered = changes.turn;
+        let (clues, past) = (std::mem::take(&mut changes.clues), changes.past_clues.take());
+        let named = changes.named.clone();
         let run = kept.apply(changes, &mut self.policies);
         self.bytes = (self.bytes + kept.bytes()).saturating_sub(before);
-        if let Some((turn, (run, then))) = answered.zip(run) {
-            let (used, twins) = self.turns.entry(turn).or_default();
-            *used = clock;
-            match twins.iter_mut().find(|twin| twin.scope == name) {
-                Some(own) => (own.run, own.then) = (run, then),
-                None => twins.push(Turn { scope: name, run, then, child: None }),
-            }
-            if twins.len() > TWINS {
-                twins.remove(0);
+        let now = run.map(|(run, now)| (run, now, clues));
+        for (run, then, clues) in past.into_iter().chain(now) {
+            for clue in clues {
+                self.note(clock, clue, &name, (run, &then));
             }
         }
+        for (one, face) in
+            named.iter().flat_map(|(names, face)| names.iter().map(move |n| (n, face)))
+        {
+            let (used, faces) = self.names.entry(*one).or_default();
+            *used = clock;
+            faces.retain(|known| known.scope != face.scope);
+            faces.push(face.clone());
+            let too_many = faces.len().saturating_sub(NAMESAKES);
+            faces.drain(..too_many);
+        }
         self.shrink();
+    }
+
+    /// Notes that a conversation is known by a clue.
+    fn note(&mut self, clock: u64, clue: Digest, name: &Arc<str>, then: (Digest, &Arc<RunState>)) {
+        let (run, then) = (then.0, Arc::clone(then.1));
+        let (used, twins) = self.clues.entry(clue).or_default();
+        *used = clock;
+        match twins.iter_mut().find(|twin| twin.scope == *name) {
+            Some(own) => (own.run, own.then) = (run, then),
+            None => twins.push(Turn { scope: Arc::clone(name), run, then, child: None }),
+        }
+        if twins.len() > TWINS {
+            twins.remove(0);
+        }
     }
 
     fn show(&mut self, shown: Shown) {
@@ -176,8 +214,11 @@ impl Held {
             forget(&mut self.scopes);
             self.bytes = self.scopes.values().map(|(_, kept)| kept.bytes()).sum();
         }
-        if self.turns.len() > TURNS {
-            forget(&mut self.turns);
+        if self.clues.len() > CLUES {
+            forget(&mut self.clues);
+        }
+        if self.names.len() > NAMES {
+            forget(&mut self.names);
         }
     }
 }

@@ -1,13 +1,9 @@
-use softland_session::core::Pinned;
+use softland_session::core::{Carried, Pinned};
 
 use super::*;
 
 fn digest(text: &str) -> Digest {
     Digest::of(text.as_bytes())
-}
-
-fn turn(before: &str) -> Answered {
-    Answered { before: digest(before), calls: None }
 }
 
 fn state(id: &str, tokens: u64) -> RunState {
@@ -19,16 +15,18 @@ async fn a_turn_finds_its_conversation_and_a_second_child_is_a_fork() {
     let store = MemoryStore::default();
     let changes = Changes {
         run: Some((digest("run"), state("r1", 5))),
-        turn: Some(turn("a")),
+        clues: vec![digest("a")],
         ..Changes::default()
     };
     store.keep("s", changes).await.unwrap();
     let (one, other) = (digest("one"), digest("other"));
-    let found = store.find(&[turn("x"), turn("a")], one).await.unwrap().unwrap();
+    let found = store.find(&[digest("x"), digest("a")], one).await.unwrap().unwrap();
     assert_eq!((&*found.scope, found.fork, found.then.tokens), ("s", false, 5));
-    assert!(!store.find(&[turn("a")], one).await.unwrap().unwrap().fork, "a retry is no fork");
-    assert!(store.find(&[turn("a")], other).await.unwrap().unwrap().fork);
-    assert_eq!(store.find(&[turn("x")], one).await.unwrap(), None);
+    assert_eq!(found.clue, 1);
+    assert!(!store.find(&[digest("a")], one).await.unwrap().unwrap().fork, "a retry is no fork");
+    assert!(store.find(&[digest("a")], other).await.unwrap().unwrap().fork);
+    assert_eq!(store.find(&[digest("x")], one).await.unwrap(), None);
+    assert_eq!(store.known(&[digest("a"), digest("x"), digest("a")]).await.unwrap(), 1);
 }
 
 #[tokio::test]
@@ -77,6 +75,35 @@ fn pinned(decided: usize) -> Box<Pinned> {
     Box::new(Pinned { decided, ..Pinned::new(Policy::named("coding").expect("one of ours")) })
 }
 
+fn face(n: u64) -> Namesake {
+    let [tools, system, opening] = ["tools", "system", "opening"].map(digest);
+    Namesake {
+        scope: "s".into(),
+        root: "s".into(),
+        tools,
+        system,
+        opening,
+        asked: None,
+        answered: true,
+        last: n,
+    }
+}
+
+#[tokio::test]
+async fn those_who_go_by_a_name_are_told_in_order_and_bounded() {
+    let store = MemoryStore::default();
+    for n in (0..100).chain([3]) {
+        let scope: Arc<str> = format!("s{n}").into();
+        let named = Some((vec![digest("name")], Namesake { scope: Arc::clone(&scope), ..face(n) }));
+        store.keep(&scope, Changes { named, ..Changes::default() }).await.unwrap();
+    }
+    let faces = store.named(digest("name")).await.unwrap();
+    assert!(faces.len() <= 32, "{}", faces.len());
+    let newest: Vec<&str> = faces.iter().rev().take(3).map(|face| &*face.scope).collect();
+    assert_eq!(newest, ["s3", "s99", "s98"]);
+    assert!(store.named(digest("another")).await.unwrap().is_empty());
+}
+
 #[tokio::test]
 async fn what_was_kept_comes_back_as_it_was() {
     let store = MemoryStore::default();
@@ -93,7 +120,8 @@ async fn what_was_kept_comes_back_as_it_was() {
         let mut by_tool = BTreeMap::new();
         by_tool.insert(format!("tool {n}"), n);
         let used = Used { calls: n, by_tool, ..Used::default() };
-        let pin = Pinned { looked: Some(n), carried: Some(used.clone()), ..*pinned(2) };
+        let carried = vec![Carried { place: key, used: used.clone() }];
+        let pin = Pinned { looked: Some(n), carried, ..*pinned(2) };
         let pin = Box::new(pin);
         let known = Counted { context: key, tokens: n, shown: [n, 2, 3] };
         let state = RunState {
@@ -107,6 +135,9 @@ async fn what_was_kept_comes_back_as_it_was() {
             tool_refusals: n + 3,
             vain: Some((key, n)),
             known: Some(known),
+            key,
+            used,
+            row: 3,
             ..state("", n)
         };
         let changes = Changes {
@@ -115,10 +146,10 @@ async fn what_was_kept_comes_back_as_it_was() {
             results: vec![(key, seen)],
             run: Some((key, RunState { id: state.id.clone(), ..state.clone() })),
             child_tokens: Some((key, 100)),
-            first: Some(key),
-            tools: Some(digest("tools")),
-            used: Some(used.clone()),
-            turn: None,
+            asked: vec![key],
+            named: Some((vec![digest("name")], face(n))),
+            clues: Vec::new(),
+            past_clues: None,
         };
         let before = expected.runs.get(&key).map(|run| (run.tokens + 100, run.cost));
         let (tokens, cost) = before.unwrap_or_default();
@@ -128,9 +159,9 @@ async fn what_was_kept_comes_back_as_it_was() {
         expected.results.entry(key).or_insert(seen);
         expected.runs.insert(key, Arc::new(state));
         expected.newest = Some(key);
-        expected.first = Some(key);
-        expected.tools = Some(digest("tools"));
-        expected.used = used;
+        expected.asked.retain(|asked| *asked != key);
+        expected.asked.push(key);
+        expected.face = Some(face(n));
         store.keep("s", changes).await.unwrap();
         assert_eq!(*store.recall("s").await.unwrap(), expected);
     }
@@ -156,8 +187,7 @@ fn changes(n: u64, turn_of: u64) -> Changes {
     Changes {
         pins,
         run: Some((key, state)),
-        turn: Some(turn(&format!("{n}.{turn_of}"))),
-        used: Some(Used::default()),
+        clues: ["turn", "call"].map(|clue| digest(&format!("{clue} {n}.{turn_of}"))).into(),
         ..Changes::default()
     }
 }
@@ -170,13 +200,13 @@ async fn many_conversations_are_bounded_and_the_newest_stay() {
             store.keep(&format!("conv-{n}"), changes(n, turn)).await.unwrap();
         }
     }
-    let (scopes, turns, bytes) = store.sizes();
+    let (scopes, clues, bytes) = store.sizes();
     assert!((3600..=4096).contains(&scopes), "{scopes}");
-    assert!((25_000..=28_000).contains(&turns), "{turns}");
+    assert!((50_000..=56_000).contains(&clues), "{clues}");
     assert!(bytes / scopes < 1200, "{} bytes a conversation", bytes / scopes);
     assert!(store.recall("conv-9999").await.unwrap().newest.is_some());
     assert_eq!(*store.recall("conv-1").await.unwrap(), Scope::default());
-    let found = store.find(&[turn("9999.3")], digest("x")).await.unwrap().unwrap();
+    let found = store.find(&[digest("turn 9999.3")], digest("x")).await.unwrap().unwrap();
     assert_eq!((&*found.scope, found.then.tokens), ("conv-9999", 4));
 }
 

@@ -6,6 +6,7 @@ mod adversary;
 mod audit_page;
 mod bodies;
 mod chained;
+mod compaction;
 mod ends;
 mod faults;
 mod fees;

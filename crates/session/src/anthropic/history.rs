@@ -18,6 +18,7 @@ use softland_wire::{Api, Splice};
 use super::rewrite;
 use crate::facts::{ResultRead, TextRead};
 use crate::outline::{Prefix, is_tags};
+use crate::past::Traces;
 use crate::remembered::{KeptTail, Remembered, Seen, place_of};
 use crate::tags::{self, Reader, TagCall, Waiting};
 
@@ -36,6 +37,8 @@ pub(crate) struct Fold<'a> {
     newest: Option<(&'a RequestMessage<'a>, Said<'a>)>,
     /// Where it stands.
     pub(crate) here: Option<Here>,
+    /// What the history shows of what the conversation has behind it.
+    pub(crate) traces: Traces,
     /// Where calls are written as text: how they are read, and those that wait for results.
     reader: Option<Reader>,
     waiting: Waiting,
@@ -54,7 +57,7 @@ impl<'a> Fold<'a> {
         let newest = newest(list);
         let open = newest.filter(|at| list.get(*at).is_some_and(|m| m.role == Role::User));
         let fresh = remembered.as_ref().map(|_| Vec::new());
-        let Remembered { tails, results, carried, named, arrival } = remembered.unwrap_or_default();
+        let Remembered { tails, results, past, named, arrival } = remembered.unwrap_or_default();
         let (api, splice) = (request.api, Splice::new());
         let mut fold = Self {
             api,
@@ -64,12 +67,10 @@ impl<'a> Fold<'a> {
             fresh,
             newest: None,
             here: None,
+            traces: past.as_ref().map(Traces::of).unwrap_or_default(),
             reader,
             waiting: Waiting::default(),
         };
-        if let Some(used) = carried {
-            fold.transcript.carry(used);
-        }
         if let Some(begun) = named {
             fold.transcript.named(begun);
         }
@@ -86,6 +87,7 @@ impl<'a> Fold<'a> {
                     let written = fold.waiting.wait(reader, message, next);
                     fold.repair(request, message, &written, &tails, || prefix.before(at));
                     assistant(request, message, &written, &mut fold.transcript);
+                    fold.traces.turn(&fold.transcript);
                 }
                 Role::System | Role::Other => {}
             }

@@ -10,6 +10,7 @@ mod growth;
 mod landing_prices;
 mod openai;
 mod outline;
+mod past;
 mod protocols;
 mod tags;
 mod tails;

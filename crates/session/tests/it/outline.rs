@@ -91,11 +91,72 @@ fn what_was_said_makes_a_difference() {
     assert_ne!(both("a", "b").here, both("b", "a").here, "the order of messages counts");
     let answered = of(&json!([{"role": "assistant", "content": "go"}]));
     assert_ne!(answered.here, of(&json!([{"role": "user", "content": "go"}])).here, "so do roles");
-    assert_ne!(both("a", "b").first, both("b", "a").first);
+    assert_ne!(both("a", "b").opening(), both("b", "a").opening());
     let summary = "This session is being continued from a previous conversation that ran out of \
                    context. We did this.";
-    assert!(both(summary, "b").summary);
-    assert!(!both("a", summary).summary, "only the first message is one");
+    let summed = |first: &str, second: &str| {
+        let outline = both(first, second);
+        (outline.opens_in_summary, outline.ends_in_summary)
+    };
+    assert_eq!(summed(summary, "b"), (true, false));
+    assert_eq!(
+        summed("a", summary),
+        (false, true),
+        "behind a turn of the model's it opens nothing"
+    );
+    assert_eq!(summed("a", "b"), (false, false));
+    let alone =
+        of(&json!([{"role": "user", "content": "go"}, {"role": "user", "content": summary}]));
+    assert!(alone.opens_in_summary && alone.ends_in_summary);
+    assert_eq!(alone.asks.len(), 1, "a summary asks nothing");
+}
+
+/// Calls and what came back, in order, where one id is given to several and a result is missing.
+#[test]
+fn calls_are_shown_with_their_results() {
+    let read =
+        |path: &str| json!({"type": "tool_use", "id": "c", "name": "read", "input": {"p": path}});
+    let history = |second: &str| {
+        of(&json!([
+            {"role": "user", "content": "go"},
+            {"role": "assistant", "content": [read("a"), read("b")]},
+            {"role": "user", "content": [result("c", "one"), result("c", second)]},
+            {"role": "assistant", "content": [read("c")]},
+            {"role": "user", "content": "stop that"}
+        ]))
+        .calls
+    };
+    let calls = history("two");
+    let turns: Vec<(usize, bool)> = calls.iter().map(|c| (c.turn, c.result.is_some())).collect();
+    assert_eq!(turns, [(0, true), (0, true), (1, false)]);
+    assert_eq!(calls[..1], history("other")[..1]);
+    assert_ne!(calls[1].result, history("other")[1].result);
+    assert_ne!((calls[0].call, calls[0].result), (calls[1].call, calls[1].result));
+}
+
+/// What a client writes anew for each conversation, and marks that move, make no other program.
+#[test]
+fn a_system_prompt_tells_one_program_from_another() {
+    let system = |system: Value| {
+        let body = json!({"model": "m", "system": system, "messages": []}).to_string();
+        Outline::of(&Request::of(Api::Anthropic, body.as_bytes()).unwrap()).system
+    };
+    let billed =
+        |digest: &str| text(&format!("x-anthropic-billing-header: cc_version=2.1.{digest};"));
+    let mut marked = text("Be brief.");
+    marked["cache_control"] = json!({"type": "ephemeral"});
+    let one = system(json!([billed("8ad"), text("Be brief.")]));
+    assert_eq!(one, system(json!([billed("bac"), marked])));
+    assert_ne!(one, system(json!([billed("8ad"), text("Be long.")])));
+    assert_ne!(system(json!("Be brief.")), system(json!("Be long.")));
+    let chat = |said: &str, later: &str| {
+        let body = json!({"model": "m", "messages": [
+            {"role": "system", "content": said}, {"role": "user", "content": "go"},
+            {"role": "system", "content": later}]});
+        Outline::of(&Request::of(Api::Chat, body.to_string().as_bytes()).unwrap()).system
+    };
+    assert_eq!(chat("Be brief.", "It is late."), chat("Be brief.", "It is later."));
+    assert_ne!(chat("Be brief.", ""), chat("Be long.", ""));
 }
 
 /// Ids count only where a backend does not give them again elsewhere.
@@ -196,7 +257,12 @@ fn recorded_requests_of_one_agent_chain_together() {
             let (earlier, later) = (&pair[0], &pair[1]);
             let newest = later.outline.answered.last().unwrap();
             assert_eq!(newest.before, earlier.outline.here, "{client} {}", later.name);
-            assert_eq!(later.outline.first, earlier.outline.first, "{client} {}", later.name);
+            assert_eq!(
+                later.outline.opening(),
+                earlier.outline.opening(),
+                "{client} {}",
+                later.name
+            );
             assert_eq!(later.outline.tools, earlier.outline.tools, "{client} {}", later.name);
         }
     }
@@ -218,7 +284,7 @@ fn a_recorded_sub_agent_is_a_conversation_of_its_own() {
     for (child, parent) in child.iter().flat_map(|c| parent.iter().map(move |p| (c, p))) {
         assert_eq!(child.session, parent.session);
         assert!(!follows(child, parent) && !follows(parent, child));
-        assert_ne!(child.outline.first, parent.outline.first);
+        assert_ne!(child.outline.opening(), parent.outline.opening());
     }
 }
 
@@ -250,7 +316,7 @@ fn recorded_side_requests_and_threads() {
     }
     if let Some(sent) = recorded("anthropic-python-tool_runner") {
         assert!(sent[1].threaded && sent[1].outline.answered.is_empty());
-        assert_ne!(sent[1].outline.first, sent[0].outline.first);
+        assert_ne!(sent[1].outline.opening(), sent[0].outline.opening());
     }
 }
 

@@ -32,6 +32,8 @@ pub(super) fn scan(body: &[u8]) -> Result<Request<'_>, RequestError> {
         thinking: found.thinking,
         cache_control: found.cache_control,
         user_id: found.user_id,
+        cache_key: None,
+        metadata: None,
         thread: found.thread,
         limit_member: "max_tokens",
         stream_options: None,

@@ -43,6 +43,8 @@ fn view(request: chat::Request<'_>) -> Request<'_> {
         thinking: thinking(&request.thinking),
         cache_control: false,
         user_id: request.user,
+        cache_key: request.prompt_cache_key,
+        metadata: request.metadata,
         thread: None,
         limit_member: limit_member(&request.model.unescape()),
         stream_options: request.stream_options,

@@ -55,6 +55,8 @@ fn view(request: responses::Request<'_>) -> Request<'_> {
         thinking: thinking(request.reasoning.as_ref()),
         cache_control: false,
         user_id: request.user,
+        cache_key: request.prompt_cache_key,
+        metadata: request.metadata,
         thread: None,
         limit_member: "max_output_tokens",
         stream_options: None,

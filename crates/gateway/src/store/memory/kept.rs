@@ -9,10 +9,10 @@ use std::mem::{size_of, size_of_val};
 use std::sync::Arc;
 
 use softland_session::core::policy::Policy;
-use softland_session::core::{Decided, Digest, Pinned, Used, lines};
+use softland_session::core::{Carried, Decided, Digest, Pinned, Used, lines};
 use softland_session::{KeptTail, Seen};
 
-use crate::store::{Changes, RunState, Scope};
+use crate::store::{Changes, Namesake, RunState, Scope};
 
 /// Runs of one conversation.
 const RUNS: usize = 64;
@@ -22,6 +22,8 @@ const TAILS: usize = 256;
 const RESULTS: usize = 4096;
 /// Messages of one run that came at once.
 const WENT_ON: usize = 4096;
+/// What users have said in one conversation.
+const ASKED: usize = 128;
 /// Policies that are known to be the same.
 const POLICIES: usize = 32;
 
@@ -33,9 +35,10 @@ pub(super) struct Kept {
     results: Sorted<Seen>,
     runs: Sorted<Arc<RunState>>,
     newest: Option<Digest>,
-    first: Option<Digest>,
-    tools: Option<Digest>,
-    used: Option<Box<Used>>,
+    asked: Vec<Digest>,
+    face: Option<Box<Namesake>>,
+    /// Counts the records, so that the oldest can be told.
+    age: u64,
 }
 
 /// The record of a run.
@@ -45,7 +48,10 @@ struct Pin {
     version: lines::Version,
     decided: Vec<Decided>,
     looked: Option<u64>,
-    carried: Option<Box<Used>>,
+    carried: Vec<Carried>,
+    compactions: u64,
+    /// When it was last changed.
+    age: u64,
     /// Few runs have either.
     went_on: Option<Box<WentOn>>,
 }
@@ -70,9 +76,8 @@ impl Kept {
             results: self.results.iter().copied().collect(),
             runs: self.runs.iter().map(|(run, state)| (*run, Arc::clone(state))).collect(),
             newest: self.newest,
-            first: self.first,
-            tools: self.tools,
-            used: self.used.as_deref().cloned().unwrap_or_default(),
+            asked: self.asked.clone(),
+            face: self.face.as_deref().cloned(),
         }
     }
 
@@ -83,9 +88,13 @@ impl Kept {
         policies: &mut Policies,
     ) -> Option<(Digest, Arc<RunState>)> {
         for (run, pinned) in changes.pins {
-            let mut pin = Pin::of(*pinned, policies);
+            self.age += 1;
+            let mut pin = Pin::of(*pinned, policies, self.age);
             match self.pins.get_mut(&run) {
-                Some(kept) if kept.looked > pin.looked => kept.add_went_on(pin.went_on),
+                // Behind a compaction places are looked at anew.
+                Some(kept) if (kept.compactions, kept.looked) > (pin.compactions, pin.looked) => {
+                    kept.add_went_on(pin.went_on);
+                }
                 Some(kept) => {
                     pin.add_went_on(kept.went_on.take());
                     *kept = pin;
@@ -103,10 +112,14 @@ impl Kept {
                 self.results.truncate(RESULTS);
             }
         }
-        self.first = changes.first.or(self.first);
-        self.tools = changes.tools.or(self.tools);
-        if let Some(used) = changes.used {
-            self.used = Some(Box::new(used));
+        for asked in changes.asked {
+            self.asked.retain(|known| *known != asked);
+            self.asked.push(asked);
+        }
+        let too_many = self.asked.len().saturating_sub(ASKED);
+        self.asked.drain(..too_many);
+        if let Some((_, face)) = changes.named {
+            self.face = Some(Box::new(face));
         }
         if let Some((run, tokens)) = changes.child_tokens
             && let Some(state) = self.runs.get_mut(&run)
@@ -133,20 +146,27 @@ impl Kept {
             self.runs.remove(&oldest);
             self.pins.remove(&oldest);
         }
-        self.pins.truncate(2 * RUNS);
+        while self.pins.len() > 2 * RUNS {
+            let oldest = self.pins.iter().min_by_key(|(_, pin)| pin.age).map(|(key, _)| *key);
+            let Some(oldest) = oldest else { break };
+            self.pins.remove(&oldest);
+        }
         self.tails.truncate(TAILS);
         self.results.truncate(RESULTS);
     }
 
     /// What it takes, nearly: maps of names are counted by their entries, policies not at all.
     pub(super) fn bytes(&self) -> usize {
-        let used = |used: &Used| size_of_val(used) + used.by_tool.len() * 64;
+        let used = |used: &Used| used.by_tool.len() * 64;
         let pins = self.pins.iter().map(|(_, pin)| {
+            let carried =
+                pin.carried.iter().map(|carried| size_of_val(carried) + used(&carried.used));
             let went_on = pin.went_on.as_ref().map_or(0, |went| went.places.len());
             pin.decided.capacity() * size_of::<Decided>()
-                + pin.carried.as_deref().map_or(0, used)
+                + carried.sum::<usize>()
                 + went_on * 2 * size_of::<Digest>()
         });
+        let by_tool: usize = self.runs.iter().map(|(_, run)| used(&run.used)).sum();
         let tails = self.tails.iter().map(|(_, tail)| tail.messages.len() + tail.shown.len());
         let runs = self.runs.len() * (size_of::<RunState>() + 128);
         size_of::<Self>()
@@ -157,17 +177,19 @@ impl Kept {
             + runs
             + pins.sum::<usize>()
             + tails.sum::<usize>()
-            + self.used.as_deref().map_or(0, used)
+            + by_tool
+            + self.asked.capacity() * size_of::<Digest>()
+            + self.face.as_deref().map_or(0, size_of_val)
     }
 }
 
 impl Pin {
-    fn of(pinned: Pinned, policies: &mut Policies) -> Self {
-        let Pinned { policy, version, decided, looked, carried, went_on, behind_landing } = pinned;
-        let (policy, carried) = (policies.shared(policy), carried.map(Box::new));
-        let went_on =
-            (!went_on.is_empty()).then(|| Box::new(WentOn { places: went_on, behind_landing }));
-        Self { policy, version, decided, looked, carried, went_on }
+    fn of(pinned: Pinned, policies: &mut Policies, age: u64) -> Self {
+        let Pinned { policy, version, decided, looked, carried, compactions, .. } = pinned;
+        let policy = policies.shared(policy);
+        let Pinned { went_on: places, behind_landing, .. } = pinned;
+        let went_on = (!places.is_empty()).then(|| Box::new(WentOn { places, behind_landing }));
+        Self { policy, version, decided, looked, carried, compactions, age, went_on }
     }
 
     /// What came at once is kept whichever request saw it, up to a bound.
@@ -190,7 +212,8 @@ impl Pin {
             version: self.version,
             decided: self.decided.clone(),
             looked: self.looked,
-            carried: self.carried.as_deref().cloned(),
+            carried: self.carried.clone(),
+            compactions: self.compactions,
             went_on: self.went_on.as_ref().map(|went| went.places.clone()).unwrap_or_default(),
             behind_landing: self.went_on.as_ref().and_then(|went| went.behind_landing),
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Serialize, de::DeserializeOwned};
 use softland_core::{Admission, Digest, Records, Used};
-use softland_session::{Done, KeptTail, Outline, Remembered, Seen};
+use softland_session::{Done, KeptTail, Outline, Past, Remembered, Seen};
 
 #[derive(Default)]
 pub(crate) struct Store {
@@ -14,8 +14,9 @@ pub(crate) struct Store {
     tails: BTreeMap<Digest, KeptTail>,
     results: BTreeMap<Digest, Seen>,
     refusals: BTreeMap<Digest, u64>,
-    first: Option<Digest>,
+    opening: Option<Digest>,
     used: Used,
+    newest: Option<Digest>,
 }
 
 impl Store {
@@ -25,11 +26,19 @@ impl Store {
 
     /// What is handed to the session for a request.
     pub(crate) fn remembered(&self, outline: &Outline) -> Remembered<'static> {
-        let changed = self.first.is_some_and(|first| first != outline.first);
+        let changed = self.opening.is_some_and(|opening| opening != outline.opening());
+        let past =
+            (changed && outline.opens_in_summary && outline.answered.is_empty()).then(|| Past {
+                turn: None,
+                from: usize::MAX,
+                used: self.used.clone(),
+                pinned: self.newest.and_then(|run| self.records.get(&run).cloned()),
+                over: false,
+            });
         Remembered {
             tails: Cow::Owned(self.tails.clone()),
             results: Cow::Owned(self.results.clone()),
-            carried: (changed && outline.summary).then(|| self.used.clone()),
+            past,
             named: None,
             arrival: None,
         }
@@ -52,7 +61,8 @@ impl Store {
         if let Some(run) = run {
             self.refusals.insert(run, done.tool_refusals);
         }
-        self.first = Some(outline.first);
+        self.opening = Some(outline.opening());
+        self.newest = run;
         self.used = done.used.clone();
         for call in done.calls.iter().filter(|call| call.admission == Admission::Run) {
             self.used.calls += 1;

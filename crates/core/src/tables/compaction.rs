@@ -1,0 +1,48 @@
+//! What clients write when they compact a conversation: how they ask for its summary, and what of a
+//! system prompt they write anew for each conversation.
+
+use super::{Word, starts_with_any, w};
+
+/// What clients say when they ask for the summary of a conversation: it stands in the last text of
+/// the request.
+pub(super) static SUMMARY_REQUESTS: &[Word] = &[
+    w("Your task is to create a detailed summary of", "Claude Code, Roo Code"),
+    w("Create a handoff summary for another LLM that will resume", "Codex"),
+    w("Provide a detailed prompt for continuing our conversation above", "opencode, Kilo"),
+    w("Provide a detailed but concise summary of our conversation above", "opencode (to 1.0)"),
+    w(
+        "structured context checkpoint summary that another LLM will use",
+        "pi, as in its compaction",
+    ),
+    w("generate the <state_snapshot>", "Gemini CLI, Qwen Code"),
+    w("The current conversation is rapidly running out of context", "Cline"),
+    w("You are maintaining a context-aware state summary for", "OpenHands condenser"),
+    w("An llm context limit was reached when a user was in a working session", "goose"),
+    w("You are now given a task to compact this conversation context", "Kimi"),
+    w("Create a comprehensive summary of our entire conversation", "Mistral Vibe"),
+    w("Write a continuation summary that will allow you", "Anthropic SDK tool_runner"),
+    w("Please create a detailed summary of the conversation so far", "Copilot CLI"),
+    w("Summarize the conversation history so far", "VS Code Copilot Chat"),
+];
+
+/// Openings of parts of a system prompt that differ from conversation to conversation.
+pub(super) static VOLATILE_SYSTEM: &[Word] =
+    &[w("x-anthropic-billing-header:", "Claude Code: a digest of the first message")];
+
+/// Bytes at each end of a text that are looked at: the conversation to be summed up may stand in it.
+const EDGE: usize = 8 << 10;
+
+/// Whether a text asks for the summary of a conversation.
+#[must_use]
+pub fn asks_for_summary(text: &str) -> bool {
+    let head = text.get(..text.floor_char_boundary(EDGE)).unwrap_or_default();
+    let tail = text.get(text.ceil_char_boundary(text.len().saturating_sub(EDGE))..);
+    let tail = tail.filter(|_| text.len() > EDGE).unwrap_or_default();
+    SUMMARY_REQUESTS.iter().any(|row| head.contains(row.word) || tail.contains(row.word))
+}
+
+/// Whether a part of a system prompt says nothing of which program it is of.
+#[must_use]
+pub fn is_volatile_system(text: &str) -> bool {
+    starts_with_any(VOLATILE_SYSTEM, text.trim_start())
+}

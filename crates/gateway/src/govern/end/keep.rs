@@ -1,0 +1,200 @@
+//! What is kept of a request when it is over, and by what its conversation will be found again.
+
+use std::sync::Arc;
+
+use softland_session::core::{Admission, Digest, Ended, NanoUsd, Outcome, Used};
+use softland_session::{Answered, Done, Outline, Pending, Shown, summary};
+
+use super::{VAIN_OUTPUT, calls_to_run};
+use crate::gate::Gate;
+use crate::govern::flow::Flow;
+use crate::govern::open::Opening;
+use crate::govern::scope::lost;
+use crate::identify::Name;
+use crate::store::{Changes, Namesake, RunState, StoreError, TurnEnd};
+
+/// Passages of an answer by which a request for a summary is known.
+const SAID: usize = 2;
+
+/// What is to be kept when a request is over.
+pub(super) struct Keeping {
+    pub(super) gate: Arc<Gate>,
+    pub(super) scope: Arc<str>,
+    pub(super) changes: Changes,
+    /// What a sub-agent used is its parent's, too.
+    pub(super) parent: Option<(Arc<str>, Box<Changes>)>,
+    pub(super) shown: Option<Shown>,
+}
+
+impl Keeping {
+    pub(super) async fn keep(mut self: Box<Self>) {
+        if let Some(shown) = self.shown.take() {
+            self.lose(self.gate.store.show(shown).await);
+        }
+        let changes = std::mem::take(&mut self.changes);
+        self.lose(self.gate.store.keep(&self.scope, changes).await);
+        if let Some((scope, changes)) = self.parent.take() {
+            self.lose(self.gate.store.keep(&scope, *changes).await);
+        }
+    }
+
+    fn lose(&self, kept: Result<(), StoreError>) {
+        if let Err(error) = kept {
+            lost(&self.gate, &error);
+        }
+    }
+}
+
+impl Flow {
+    /// A summary of a conversation that goes on: it ends nothing, and the conversation is found again
+    /// by it.
+    pub(super) fn summary(&self, done: Option<&mut Done>) -> Vec<Digest> {
+        let Opening { place, outline, asks_for_summary, .. } = &*self.opening;
+        let asks = *asks_for_summary || place.is_told_apart(outline);
+        let Some(done) = done.filter(|_| asks) else { return Vec::new() };
+        let answered = |ended: &Ended| ended.outcome == Outcome::Answered;
+        let goes_on = self.exchange.here().is_some_and(|here| !here.starts);
+        if *asks_for_summary && goes_on && done.ended.as_ref().is_some_and(answered) {
+            done.ended = None;
+        }
+        let answer = done.answer.as_deref().filter(|_| !done.local).unwrap_or_default();
+        place.clues.summary(&summary::passages(answer))
+    }
+
+    /// The same where no tools are declared: the request is beside the conversation.
+    pub(super) fn summed_up(&self, done: Option<&Done>, gate: Arc<Gate>) -> Option<Box<Keeping>> {
+        let place = &self.opening.place;
+        let (run, state) = place.is_summed_up(self.opening.asks_for_summary)?;
+        let answer = done.filter(|done| !done.local)?.answer.as_deref()?;
+        let clues = place.clues.summary(&summary::passages(answer));
+        let changes = Changes { past_clues: Some((run, state, clues)), ..Changes::default() };
+        let (scope, parent, shown) = (place.scope.clone(), None, None);
+        Some(Box::new(Keeping { gate, scope, changes, parent, shown }))
+    }
+
+    pub(super) fn changes(&self, done: Option<Box<Done>>, now: u64) -> Changes {
+        let Some(mut done) = done else { return self.untaken(now) };
+        let broke_off = |ended: &Ended| !ended.outcome.is_done();
+        if done.ended.as_ref().is_some_and(broke_off) {
+            // It brought no turn. What was decided for its history holds all the same.
+            let pins = std::mem::take(&mut done.records);
+            let mut changes = Changes { pins, results: done.seen, ..self.untaken(now) };
+            if let Some((_, state)) = &mut changes.run {
+                state.ended = true;
+            }
+            return changes;
+        }
+        let (outline, before) = (&self.opening.outline, &self.account.state);
+        let total = self.account.used();
+        let mut state = RunState {
+            tokens: total.input_total().saturating_add(total.output),
+            cost: self.account.cost().unwrap_or(NanoUsd::ZERO),
+            account: Arc::clone(self.account.run_account()),
+            tool_refusals: done.tool_refusals,
+            vain: self.vain(&done),
+            known: self.record.counted.or(before.known),
+            ended: done.ended.is_some(),
+            turn: Some(TurnEnd { context: outline.here, at: now, landed: landed(&done) }),
+            ..(**before).clone()
+        };
+        state.touch(now);
+        state.row = self.opening.place.row(outline).saturating_add(shown_calls(&done).count());
+        state.used = with_calls(&mut done);
+        state.key = self.exchange.key().unwrap_or(self.run);
+        let (clues, past_clues) = self.clues(&done);
+        Changes {
+            pins: done.records,
+            tails: done.tail.into_iter().collect(),
+            results: done.seen,
+            run: Some((self.run, state)),
+            child_tokens: None,
+            asked: outline.asks.clone(),
+            named: self.named(now, true),
+            clues,
+            past_clues: Some((self.run, Arc::clone(before), past_clues)),
+        }
+    }
+
+    /// By what the conversation is found as it is now, and by what as it was before: the calls and
+    /// the results that the history shows.
+    fn clues(&self, done: &Done) -> (Vec<Digest>, Vec<Digest>) {
+        let Opening { place, outline, results, .. } = &*self.opening;
+        let ids: Vec<&str> = shown_calls(done).map(|call| call.id.as_str()).collect();
+        let turn = Answered { before: outline.here, calls: Outline::calls_of(&ids) };
+        let calls = shown_calls(done).filter_map(|call| {
+            Some(place.clues.call(Outline::call_of(&call.id, &call.name, &call.input)?))
+        });
+        let now = [place.clues.turn(&turn)].into_iter().chain(calls).collect();
+        let said = summary::passages(done.answer.as_deref().unwrap_or_default());
+        let said = said.into_iter().take(SAID).chain(results.iter().copied());
+        let said: Vec<Digest> = said.collect();
+        let mut before = place.clues.newest_pairs(outline, place.row(outline));
+        before.extend(place.clues.said(&said));
+        (now, before)
+    }
+
+    /// The name that the conversation goes by, and what it is told by there.
+    fn named(&self, now: u64, answered: bool) -> Option<(Vec<Digest>, Namesake)> {
+        let Opening { place, outline, identity, .. } = &*self.opening;
+        let names = place.names(identity);
+        (!names.is_empty()).then(|| (names, place.face(outline, now, answered)))
+    }
+
+    /// Of a request that brought no turn: the time that it took, and what it cost.
+    fn untaken(&self, now: u64) -> Changes {
+        let total = self.account.used();
+        let mut state = RunState {
+            tokens: total.input_total().saturating_add(total.output),
+            cost: self.account.cost().unwrap_or(NanoUsd::ZERO),
+            account: Arc::clone(self.account.run_account()),
+            ..(*self.account.state).clone()
+        };
+        state.touch(now);
+        // What the client has of the answer may stand in its history all the same.
+        let turn = Answered { before: self.opening.outline.here, calls: None };
+        let clues = vec![self.opening.place.clues.turn(&turn)];
+        let (run, named) = (Some((self.run, state)), self.named(now, false));
+        Changes { run, named, clues, ..Changes::default() }
+    }
+
+    fn vain(&self, done: &Done) -> Option<(Digest, u64)> {
+        let given = matches!(self.opening.identity.session, Some(Name::Given(_)));
+        let vain = done.vain && (!given || done.spent.output <= VAIN_OUTPUT);
+        let here = self.opening.outline.here;
+        let before = self.account.state.vain.filter(|(context, _)| *context == here);
+        vain.then(|| (here, before.map_or(0, |(_, times)| times) + 1))
+    }
+
+    /// What a sub-agent uses is its parent's, too.
+    pub(super) fn parent_changes(&self) -> Option<(Arc<str>, Box<Changes>)> {
+        let (scope, kept) = self.opening.place.parent.as_ref()?;
+        let total = self.account.used();
+        let tokens = total.input_total().saturating_add(total.output);
+        let changes = Changes { child_tokens: Some((kept.newest?, tokens)), ..Changes::default() };
+        Some((scope.clone(), Box::new(changes)))
+    }
+}
+
+/// What a run has used when its newest calls are run, which its next history will show.
+fn with_calls(done: &mut Done) -> Used {
+    let mut used = std::mem::take(&mut done.used);
+    for call in calls_to_run(done) {
+        used.calls += 1;
+        *used.by_tool.entry(call.name.clone()).or_default() += 1;
+    }
+    used
+}
+
+/// Calls that the client was shown: those that were taken out of the response stand in no history.
+fn shown_calls(done: &Done) -> impl Iterator<Item = &Pending> {
+    let taken_out = |admission: &Admission| {
+        matches!(admission, Admission::Refused(_) | Admission::ToolRefused(_))
+    };
+    done.calls.iter().filter(move |call| !taken_out(&call.admission))
+}
+
+/// Whether a turn is a landing's, or softland's own in its place.
+fn landed(done: &Done) -> bool {
+    let by_limit = |ended: &Ended| matches!(ended.outcome, Outcome::Landed | Outcome::Stopped);
+    done.ended.as_ref().is_some_and(by_limit)
+}

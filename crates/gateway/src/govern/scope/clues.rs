@@ -1,0 +1,113 @@
+//! By what a conversation is found again: digests of what its histories show, each under the names
+//! that its requests carry, so that nobody is found under another's.
+
+use softland_session::core::Digest;
+use softland_session::wire::request::Request;
+use softland_session::{Answered, Outline, ShownCall};
+
+use crate::identify::Identity;
+
+/// Makes clues for requests of the same names.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::govern) struct Clues {
+    names: Digest,
+}
+
+/// A clue, and the number of the turn of the history that it tells of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clue {
+    pub(super) digest: Digest,
+    pub(super) turn: usize,
+}
+
+impl Clues {
+    pub(super) fn of(identity: &Identity) -> Self {
+        let names = identity.scope().map_or(Digest::EMPTY, |scope| Digest::of(scope.as_bytes()));
+        Self { names }
+    }
+
+    fn clue(self, kind: &str) -> Digest {
+        self.names.then(Digest::of(kind.as_bytes()))
+    }
+
+    /// A turn by all that stands before it.
+    pub(in crate::govern) fn turn(self, turn: &Answered) -> Digest {
+        self.clue("turn").then(turn.before).then(turn.calls.unwrap_or(Digest::EMPTY))
+    }
+
+    /// A call whose id tells it from others.
+    pub(in crate::govern) fn call(self, call: Digest) -> Digest {
+        self.clue("call").then(call)
+    }
+
+    /// Two calls, one after the other, and what came back.
+    fn pair(self, one: &ShownCall, next: &ShownCall) -> Option<Digest> {
+        let pair = self.clue("pair").then(one.call).then(one.result?);
+        Some(pair.then(next.call).then(next.result?))
+    }
+
+    /// The names that the requests carry.
+    pub(in crate::govern) fn name(self) -> Digest {
+        self.clue("name")
+    }
+
+    /// A name that stands in a request's body, where many programs may have the same.
+    pub(in crate::govern) fn shared(self, request: &Request<'_>) -> Vec<Digest> {
+        let metadata = request.metadata.map(|span| span.of(request.text));
+        let named = [
+            ("prompt_cache_key", request.cache_key.map(|name| name.raw())),
+            ("user", request.user_id.map(|name| name.raw())),
+            ("metadata", metadata.filter(|metadata| metadata.len() > "{}".len())),
+        ];
+        let named = named.into_iter().filter_map(|(kind, name)| Some((kind, name?)));
+        let named = named.filter(|(_, name)| !name.is_empty());
+        named.map(|(kind, name)| self.clue(kind).then(Digest::of(name.as_bytes()))).collect()
+    }
+
+    /// Passages of the summaries of a conversation.
+    pub(in crate::govern) fn summary(self, passages: &[Digest]) -> Vec<Digest> {
+        passages.iter().map(|passage| self.clue("summary").then(*passage)).collect()
+    }
+
+    /// Passages of its results and answers.
+    pub(in crate::govern) fn said(self, passages: &[Digest]) -> Vec<Digest> {
+        passages.iter().map(|passage| self.clue("said").then(*passage)).collect()
+    }
+
+    /// The calls of a history by which its conversation may be found, the newest first.
+    pub(super) fn calls(self, outline: &Outline, request: &Request<'_>) -> Vec<Clue> {
+        let mut pairs = outline.calls.windows(2).rev().filter_map(|pair| {
+            let [one, next] = pair else { return None };
+            Some(Clue { digest: self.pair(one, next)?, turn: next.turn })
+        });
+        let calls = Outline::telling_calls(request).rev();
+        let mut calls = calls.map(|(turn, call)| Clue { digest: self.call(call), turn });
+        let (mut pair, mut call) = (pairs.next(), calls.next());
+        let mut all = Vec::new();
+        while let Some(next) = match (pair, call) {
+            // What tells more goes first.
+            (Some(one), other) if other.is_none_or(|other| one.turn >= other.turn) => {
+                pair = pairs.next();
+                Some(one)
+            }
+            (_, other) => {
+                call = calls.next();
+                other
+            }
+        } {
+            all.push(next);
+        }
+        all
+    }
+
+    /// The pairs of calls whose later one is of the last turn of a history, where the last `row` of
+    /// all calls were answered in the conversation.
+    pub(in crate::govern) fn newest_pairs(self, outline: &Outline, row: usize) -> Vec<Digest> {
+        let last = outline.answered.len().checked_sub(1);
+        let known = outline.calls.len().saturating_sub(row);
+        let known = outline.calls.get(known..).unwrap_or_default();
+        let newest =
+            known.windows(2).rev().take_while(|pair| pair.get(1).map(|call| call.turn) == last);
+        newest.filter_map(|pair| self.pair(pair.first()?, pair.get(1)?)).collect()
+    }
+}

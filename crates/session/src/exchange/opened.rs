@@ -1,0 +1,114 @@
+//! A client's request, read up to its newest message: what is known before anything is decided.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use softland_core::models::capability::Capability;
+use softland_core::policy::Policy;
+use softland_core::{Facts, Here, Role, Transcript};
+use softland_wire::request::Request;
+
+use super::context::{Context, Most};
+use super::{Exchange, plan};
+use crate::anthropic::history::Fold;
+use crate::chain::Chain;
+use crate::out::Out;
+use crate::past;
+use crate::remembered::Remembered;
+use crate::tags::Reader;
+
+/// A request whose history was read up to its newest message: what is known of its run before
+/// anything is decided, so that a caller can find out the facts.
+#[derive(Debug)]
+pub struct Opened<'a> {
+    pub(super) request: &'a Request<'a>,
+    pub(super) body: Bytes,
+    pub(super) role: Role,
+    pub(super) fold: Fold<'a>,
+    pub(super) goes_on: bool,
+    pub(super) capability: Capability,
+    pub(super) most: Most,
+    pub(super) chain: Option<Chain>,
+    /// What a run is pinned to that has no record.
+    pub(super) policy: Arc<Policy>,
+    pub(super) reader: Option<Reader>,
+    pub(super) asked_at: u64,
+    /// How often the provider may run tools of its own, where the request does not say.
+    pub(super) uses: Option<u64>,
+    /// What the caller adds to an answer for want of money.
+    pub(super) remark: Option<String>,
+}
+
+impl<'a> Opened<'a> {
+    /// Reads the history of `request`, which was scanned from `body`. The context's facts are not
+    /// looked at.
+    #[must_use]
+    pub fn fold(
+        request: &'a Request<'a>,
+        body: Bytes,
+        context: Context,
+        remembered: Remembered<'a>,
+    ) -> Self {
+        let most = Most::of(&context);
+        let Context { role, policy, records, capability, chain, shape, asked_at, .. } = context;
+        let reader = shape.map(|shape| Reader { shape, role });
+        let (fold, goes_on) = past::read(remembered.past.as_ref(), records, &policy, |records| {
+            let mut transcript = Transcript::new(role, Arc::clone(&policy), records);
+            transcript.answer_by(plan::forced_answer(request));
+            let remembered = (role == Role::Gateway).then(|| remembered.clone());
+            Fold::new(request, transcript, remembered, reader.clone())
+        });
+        let (uses, remark) = (None, None);
+        Self {
+            request,
+            body,
+            role,
+            fold,
+            goes_on,
+            capability,
+            most,
+            chain,
+            policy,
+            reader,
+            asked_at,
+            uses,
+            remark,
+        }
+    }
+
+    /// Bounds how often the provider may run tools of its own, where the request does not say. To
+    /// be the same for a whole run: what is added to a tool is part of what is cached.
+    pub fn bound_uses(&mut self, uses: Option<u64>) {
+        self.uses = uses;
+    }
+
+    /// Says why a request costs what it does, for an answer that softland gives for want of money.
+    pub fn remark(&mut self, remark: Option<String>) {
+        self.remark = remark;
+    }
+
+    /// Whether the newest run is the one of the [`Past`](crate::Past) that was remembered.
+    #[must_use]
+    pub fn goes_on(&self) -> bool {
+        self.goes_on
+    }
+
+    /// Where the newest message stands; `None` where it is not a user's.
+    #[must_use]
+    pub fn here(&self) -> Option<Here> {
+        self.fold.here
+    }
+
+    /// The policy of the run that the newest message belongs to.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        let run = self.fold.here.map(|here| here.run).or_else(|| self.fold.transcript.key());
+        run.map_or(&self.policy, |run| self.fold.transcript.policy_of(&run))
+    }
+
+    /// Decides what is sent, by the facts that hold now.
+    #[must_use]
+    pub fn begin(self, facts: &Facts, out: &mut Out) -> Exchange {
+        Exchange::open(self, *facts, out)
+    }
+}

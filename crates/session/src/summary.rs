@@ -1,0 +1,173 @@
+//! Summaries of conversations: whether a request asks for one, and by what one is known again in the
+//! histories that it stands in (`governing.md` §7).
+
+use softland_core::{Digest, tables};
+use softland_wire::request::{BlockKind, Content, Message, Request, ResultContent, Role};
+
+use crate::outline::ask_of;
+
+/// Characters of a summary that tell it from any other text.
+const ENOUGH: usize = 200;
+/// Passages of one text that are noted or looked for.
+const PASSAGES: usize = 256;
+/// Lines that are shorter tell nothing.
+const SHORTEST: usize = 4;
+/// Bytes of a tool's result that are looked at.
+const RESULT: usize = 4 << 10;
+
+/// Whether a request asks for the summary of a conversation, as known clients do.
+#[must_use]
+pub fn asks_for_summary(request: &Request<'_>) -> bool {
+    let list = &request.messages.list;
+    let newest = list.iter().rev().find(|message| message.role != Role::System);
+    let newest = newest.filter(|message| message.role == Role::User);
+    newest.is_some_and(|message| texts(message).any(|text| tables::asks_for_summary(&text)))
+}
+
+/// Passages of a text, each long enough to tell it from any other: some lines that follow one
+/// another, whatever tags and labels stand around them.
+#[must_use]
+pub fn passages(text: &str) -> Vec<Digest> {
+    let lines: Vec<(Digest, usize)> = text.lines().filter_map(line).take(2 * PASSAGES).collect();
+    let mut passages = Vec::new();
+    for start in 0..lines.len().min(PASSAGES) {
+        let (mut sum, mut chars) = (Digest::EMPTY, 0);
+        for (line, length) in lines.iter().skip(start) {
+            (sum, chars) = (sum.then(*line), chars + length);
+            if chars >= ENOUGH {
+                passages.push(sum);
+                break;
+            }
+        }
+    }
+    passages
+}
+
+/// The passages that stand where a summary may stand in a history: before the first model turn, or
+/// in that.
+#[must_use]
+pub fn opening_passages(request: &Request<'_>) -> Vec<Digest> {
+    let list = &request.messages.list;
+    let first = list.iter().position(|message| message.role == Role::Assistant);
+    let opening = list.iter().take(first.map_or(list.len(), |first| first + 1));
+    let spoken = opening.filter(|message| matches!(message.role, Role::User | Role::Assistant));
+    spoken.flat_map(texts).flat_map(|text| passages(&text)).collect()
+}
+
+/// What is said behind the last model turn and may be a person's, but for what holds a passage.
+#[must_use]
+pub fn asks_beside(request: &Request<'_>, passage: Digest) -> Vec<Digest> {
+    let list = request.messages.list.iter().rev();
+    let newest = list.take_while(|message| message.role != Role::Assistant);
+    let users = newest.filter(|message| message.role == Role::User).flat_map(texts);
+    let beside = users.filter(|text| !passages(text).contains(&passage));
+    beside.filter_map(|text| ask_of(&text)).collect()
+}
+
+/// The passages of all that users say in a request.
+#[must_use]
+pub fn user_passages(request: &Request<'_>) -> Vec<Digest> {
+    let users = request.messages.list.iter().filter(|message| message.role == Role::User);
+    users.flat_map(texts).flat_map(|text| passages(&text)).collect()
+}
+
+/// The first passages of each result that stands behind the last model turn.
+#[must_use]
+pub fn result_passages(request: &Request<'_>, each: usize) -> Vec<Digest> {
+    let list = request.messages.list.iter().rev();
+    let newest = list.take_while(|message| message.role != Role::Assistant);
+    let blocks = newest.flat_map(|message| match &message.content {
+        Content::Blocks { blocks, .. } => blocks.as_slice(),
+        Content::Text(..) => &[],
+    });
+    let results = blocks.filter_map(|block| match &block.kind {
+        BlockKind::ToolResult(result) => match &result.content {
+            ResultContent::Text(text, _) => Some(text.head(RESULT)),
+            ResultContent::Parts { parts, .. } => {
+                parts.iter().find_map(|part| part.text.map(|(text, _)| text.head(RESULT)))
+            }
+            ResultContent::Absent(_) | ResultContent::Opaque => None,
+        },
+        _ => None,
+    });
+    results.take(each).flat_map(|text| passages(&text).into_iter().take(each)).collect()
+}
+
+/// A line without the tags and labels around it, and its characters.
+fn line(line: &str) -> Option<(Digest, usize)> {
+    let mut text = line.trim();
+    loop {
+        let bare = without_label(without_tags(text)).trim();
+        if bare.len() == text.len() {
+            break;
+        }
+        text = bare;
+    }
+    let chars = text.chars().count();
+    (chars >= SHORTEST).then(|| (Digest::of(text.as_bytes()), chars))
+}
+
+fn without_tags(text: &str) -> &str {
+    let opened = text.strip_prefix('<').and_then(|rest| rest.split_once('>'));
+    let text = opened.filter(|(tag, _)| is_tag(tag)).map_or(text, |(_, rest)| rest);
+    let closed = text.strip_suffix('>').and_then(|rest| rest.rsplit_once('<'));
+    closed.filter(|(_, tag)| is_tag(tag)).map_or(text, |(rest, _)| rest)
+}
+
+fn is_tag(tag: &str) -> bool {
+    tag.len() <= 64 && !tag.contains(['<', '>'])
+}
+
+/// What stands behind `[Tool result]:`, `user:` and the like.
+fn without_label(text: &str) -> &str {
+    let label = text.split_once(": ").filter(|(label, _)| label.len() <= 24);
+    label.map_or(text, |(_, rest)| rest)
+}
+
+fn texts<'a>(message: &Message<'a>) -> impl Iterator<Item = String> + use<'a> {
+    let texts: Vec<_> = match &message.content {
+        Content::Text(text, _) => vec![*text],
+        Content::Blocks { blocks, .. } => {
+            let texts = blocks.iter().filter_map(|block| match &block.kind {
+                BlockKind::Text { text, .. } => Some(*text),
+                _ => None,
+            });
+            texts.collect()
+        }
+    };
+    texts.into_iter().map(|text| text.unescape().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = "The parser was read, its tests were run, and two of them fail for want of a \
+                        table that somebody has taken out of the build.";
+
+    #[test]
+    fn a_summary_is_known_by_its_lines_whatever_stands_around_them() {
+        let said =
+            format!("<summary>\n{LINE}\n\n- {LINE} Again.\nWhat is left: the release.\n</summary>");
+        let said = passages(&said);
+        assert!(!said.is_empty());
+        let held = |text: &str| passages(text).iter().any(|passage| said.contains(passage));
+        assert!(held(&format!("This is what was done:\n\n{LINE}\n- {LINE} Again.\n\nGo on.")));
+        assert!(held(&format!("<context><summary>{LINE}\n   - {LINE} Again.</summary></context>")));
+        assert!(held(&format!("[Summary]: {LINE}\n- {LINE} Again.")));
+        assert!(!held(&format!(
+            "{LINE}\nIt is another text from here on, which nobody has said. {LINE}"
+        )));
+        assert!(!held(&format!("- {LINE} Again.\n{LINE}")), "in another order");
+        assert!(!held(LINE), "too little of it");
+    }
+
+    #[test]
+    fn passages_are_bounded() {
+        for text in
+            ["a line of some text\n".repeat(100_000), "x".repeat(1 << 20), "<".repeat(1 << 16)]
+        {
+            assert!(passages(&text).len() <= PASSAGES);
+        }
+    }
+}
