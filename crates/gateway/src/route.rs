@@ -90,7 +90,7 @@ pub(crate) struct Target {
     pub(crate) protocol: Protocol,
     /// What is asked for.
     pub(crate) route: Route,
-    /// The path upstream, from `/v1/` on, with its query.
+    /// The path upstream, from `/v1/` on, with its query. A governed one is written as its API has it.
     pub(crate) path: PathAndQuery,
     /// The settings of this request, to its end.
     pub(crate) live: Arc<Live>,
@@ -102,6 +102,14 @@ pub(crate) struct Target {
 
 const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+/// The paths that are governed, each asked for with POST.
+const GOVERNED: [(&str, Route); 4] = [
+    ("/v1/messages", Route::Messages),
+    ("/v1/messages/count_tokens", Route::CountTokens),
+    ("/v1/chat/completions", Route::ChatCompletions),
+    ("/v1/responses", Route::Responses),
+];
 
 /// Finds the way of a request.
 pub(crate) fn find(
@@ -117,66 +125,91 @@ pub(crate) fn find(
         path if pages::is_here(path) => return Ok(Way::Pages),
         _ => {}
     }
-    let spoken = speaks(uri.path(), headers);
-    sound(uri.path()).map_err(|what| Refusal::new(StatusCode::BAD_REQUEST, spoken, what))?;
-    let nowhere = |message: String| Refusal::new(StatusCode::NOT_FOUND, spoken, message);
-    let whole = uri.path_and_query().ok_or_else(|| nowhere("the request has no path".into()))?;
-    if let Some(rest) = uri.path().strip_prefix("/to/") {
-        let (name, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let origin = live.origins.get(name).ok_or_else(|| nowhere(unknown(live)))?;
-        if !path.starts_with("v1/") {
-            return Err(nowhere("the path behind /to/NAME must begin with /v1/".to_owned()));
+    let (named, skip) = match uri.path().strip_prefix("/to/") {
+        Some(rest) => {
+            let name = rest.split('/').next().unwrap_or_default();
+            (Some(name), "/to/".len() + name.len())
         }
-        let path =
-            behind(whole, "/to/".len() + name.len()).ok_or_else(|| nowhere(unknown(live)))?;
-        return Ok(provider(origin, spoken, method, path));
-    }
-    if !uri.path().starts_with("/v1/") {
-        return Err(nowhere(
-            "there is nothing at this path: /v1/… and /to/NAME/v1/… are served".to_owned(),
-        ));
-    }
-    let name = match spoken {
-        Protocol::Anthropic => "anthropic",
-        Protocol::OpenAi => "openai",
+        None => (None, 0),
     };
-    let origin = live.origins.get(name).ok_or_else(|| {
-        nowhere(format!("this path goes to [upstream.{name}], which is not configured"))
+    let path = uri.path().get(skip..).unwrap_or_default();
+    let governed = meant(path).filter(|_| *method == Method::POST);
+    let protocol = match governed.and_then(|(_, route)| route.api()) {
+        Some(Api::Anthropic) => Protocol::Anthropic,
+        Some(Api::Chat | Api::Responses) => Protocol::OpenAi,
+        None => speaks(named.unwrap_or_default(), path, headers),
+    };
+    let nowhere = |message: String| Refusal::new(StatusCode::NOT_FOUND, protocol, message);
+    let origin = match named {
+        Some(name) => live.origins.get(name).ok_or_else(|| nowhere(unknown(live)))?,
+        None => {
+            let name = match protocol {
+                Protocol::Anthropic => "anthropic",
+                Protocol::OpenAi => "openai",
+            };
+            live.origins.get(name).ok_or_else(|| {
+                nowhere(format!("this path goes to [upstream.{name}], which is not configured"))
+            })?
+        }
+    };
+    let whole = uri.path_and_query().ok_or_else(|| nowhere("the request has no path".into()))?;
+    let (route, path) = match governed {
+        Some((known, route)) if known != path => (route, known_path(known, whole.query())),
+        Some((_, route)) => (route, behind(whole, skip)),
+        None => {
+            let refuse = |what: String| Refusal::new(StatusCode::BAD_REQUEST, protocol, what);
+            sound(path).map_err(refuse)?;
+            if !path.starts_with("/v1/") {
+                return Err(nowhere(match named {
+                    Some(_) => "the path behind /to/NAME must begin with /v1/".to_owned(),
+                    None => "there is nothing at this path: /v1/… and /to/NAME/v1/… are served"
+                        .to_owned(),
+                }));
+            }
+            (Route::Other, behind(whole, skip))
+        }
+    };
+    let path = path.ok_or_else(|| nowhere("the request has no path".into()))?;
+    Ok(Way::Provider { origin: Arc::clone(origin), protocol, route, path })
+}
+
+/// The governed path that a path is, or is but for a slash or a `/v1` too many. Clients write those
+/// who join a base URL and a path without looking at where they meet.
+fn meant(path: &str) -> Option<(&'static str, Route)> {
+    let mut segments = path.split('/').filter(|segment| !segment.is_empty()).peekable();
+    segments.next_if_eq(&"v1")?;
+    while segments.next_if_eq(&"v1").is_some() {}
+    let rest: Vec<&str> = segments.collect();
+    GOVERNED.into_iter().find(|(known, _)| known.split('/').skip(2).eq(rest.iter().copied()))
+}
+
+/// The governed path that a path would be to a server that reads it with less care: one that takes
+/// either case, reads escapes, leaves parameters out or does not mind what stands before.
+fn resembles(path: &str) -> Option<&'static str> {
+    let plain = String::from_utf8_lossy(&unescape(path)).to_lowercase();
+    let segments = plain.split(['/', '\\']);
+    let segments = segments.map(|segment| segment.split(';').next().unwrap_or_default().trim());
+    let segments: Vec<&str> = segments.filter(|segment| !segment.is_empty()).collect();
+    let ends_in = |known: &str| {
+        let known: Vec<&str> = known.split('/').filter(|segment| !segment.is_empty()).collect();
+        segments.ends_with(&known)
+    };
+    // No other API has a path with the latter end.
+    let (known, _) = GOVERNED.into_iter().find(|(known, route)| {
+        ends_in(known) || *route == Route::ChatCompletions && ends_in("chat/completions")
     })?;
-    Ok(provider(origin, spoken, method, whole.clone()))
+    Some(known)
 }
 
-fn provider(origin: &Arc<Origin>, protocol: Protocol, method: &Method, path: PathAndQuery) -> Way {
-    let route = known(method, path.path());
-    Way::Provider { origin: Arc::clone(origin), protocol, route, path }
-}
-
-fn known(method: &Method, path: &str) -> Route {
-    if method != Method::POST {
-        return Route::Other;
-    }
-    match path {
-        "/v1/messages" => Route::Messages,
-        "/v1/messages/count_tokens" => Route::CountTokens,
-        "/v1/chat/completions" => Route::ChatCompletions,
-        "/v1/responses" => Route::Responses,
-        _ => Route::Other,
-    }
-}
-
-/// Which protocol a request is in. Both vendors have `/v1/models`, `/v1/files` and the like: there
-/// Anthropic's own headers tell.
-fn speaks(path: &str, headers: &HeaderMap) -> Protocol {
-    let (named, path) = match path.strip_prefix("/to/") {
-        Some(rest) => rest.split_once('/').unwrap_or((rest, "")),
-        None => ("", path.strip_prefix('/').unwrap_or(path)),
-    };
+/// Which protocol a request is in that is not governed. Both vendors have `/v1/models`, `/v1/files`
+/// and the like: there Anthropic's own headers tell.
+fn speaks(named: &str, path: &str, headers: &HeaderMap) -> Protocol {
     let below = |known: &str| {
         path.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    if below("v1/messages") || below("v1/complete") {
+    if below("/v1/messages") || below("/v1/complete") {
         Protocol::Anthropic
-    } else if below("v1/chat") || below("v1/responses") {
+    } else if below("/v1/chat") || below("/v1/responses") {
         Protocol::OpenAi
     } else if headers.contains_key(ANTHROPIC_VERSION)
         || headers.contains_key(X_API_KEY)
@@ -185,6 +218,14 @@ fn speaks(path: &str, headers: &HeaderMap) -> Protocol {
         Protocol::Anthropic
     } else {
         Protocol::OpenAi
+    }
+}
+
+/// A governed path as it goes upstream, with the query that it was asked with.
+fn known_path(known: &'static str, query: Option<&str>) -> Option<PathAndQuery> {
+    match query {
+        None => Some(PathAndQuery::from_static(known)),
+        Some(query) => PathAndQuery::try_from([known, "?", query].concat()).ok(),
     }
 }
 
@@ -199,11 +240,15 @@ fn unknown(live: &Live) -> String {
 }
 
 /// Refuses paths that two readers may understand in two ways: those that climb, that have empty
-/// segments or backslashes, and governed routes written with escapes, which would reach a
-/// provider ungoverned.
-fn sound(path: &str) -> Result<(), &'static str> {
+/// segments or backslashes, and those that another reader may take for a governed one, which would
+/// reach a provider ungoverned.
+fn sound(path: &str) -> Result<(), String> {
+    let meant = meant(path).is_some();
+    if let Some(known) = resembles(path).filter(|_| !meant) {
+        return Err(format!("the path must be written {known}"));
+    }
     if path.contains("//") {
-        return Err("the path has an empty segment");
+        return Err("the path has an empty segment".to_owned());
     }
     if !path.contains(['%', '.', '\\']) {
         return Ok(());
@@ -211,16 +256,11 @@ fn sound(path: &str) -> Result<(), &'static str> {
     let plain = unescape(path);
     let climbs = plain.split(|byte| matches!(byte, b'/' | b'\\')).any(|s| s == b"." || s == b"..");
     if climbs || plain.contains(&b'\\') {
-        return Err("the path may not contain `.` or `..` segments or backslashes");
+        let what = "the path may not contain `.` or `..` segments or backslashes";
+        return Err(what.to_owned());
     }
     if plain.iter().any(u8::is_ascii_control) {
-        return Err("the path may not contain control characters");
-    }
-    let tail = |name: &str| plain.ends_with(name.as_bytes()) && !path.ends_with(name);
-    let governed =
-        ["/v1/messages", "/v1/messages/count_tokens", "/v1/chat/completions", "/v1/responses"];
-    if governed.into_iter().any(tail) {
-        return Err("the path must be written without escapes");
+        return Err("the path may not contain control characters".to_owned());
     }
     Ok(())
 }

@@ -33,7 +33,103 @@ fn a_path_has_one_reading() {
     }
 }
 
+#[test]
+fn a_slash_or_a_v1_too_many_is_what_was_meant() {
+    for (path, known) in [
+        ("/v1/messages", Some("/v1/messages")),
+        ("/v1/messages/", Some("/v1/messages")),
+        ("//v1/messages", Some("/v1/messages")),
+        ("/v1//messages//", Some("/v1/messages")),
+        ("/v1/v1/messages", Some("/v1/messages")),
+        ("/v1/v1/v1/messages/count_tokens/", Some("/v1/messages/count_tokens")),
+        ("/v1/v1//chat/completions", Some("/v1/chat/completions")),
+        ("/v1/responses/", Some("/v1/responses")),
+        ("/messages", None),
+        ("/v1", None),
+        ("/v1/", None),
+        ("/v1/v1", None),
+        ("/v1/message", None),
+        ("/v1/messages/batches", None),
+        ("/v1/messages/v1", None),
+        ("/v1/chat", None),
+        ("/v1/chat/completions/chatcmpl-1", None),
+        ("/v1/responses/resp_1/cancel", None),
+        ("/v1/threads/thread_1/messages", None),
+        ("/v1/x/v1/messages", None),
+        ("/V1/messages", None),
+    ] {
+        assert_eq!(meant(path).map(|(known, _)| known), known, "{path}");
+    }
+}
+
+#[test]
+fn what_another_reader_takes_for_a_governed_path_is_refused() {
+    for path in [
+        "/V1/messages",
+        "/v1/Messages",
+        "/v1/chat/COMPLETIONS/",
+        "/v1/messages;v=1",
+        "/v1/messages%20",
+        "/v1/messages%2F",
+        "/v1/x/v1/messages",
+        "/v1/openai/v1/responses",
+        "/v1/openai/chat/completions",
+        "/v1/engines/gpt-5/chat/completions",
+    ] {
+        assert!(meant(path).is_none() && sound(path).is_err(), "{path}");
+    }
+    for path in [
+        "/v1/messages/batches",
+        "/v1/messages/batches/msgbatch_1/cancel",
+        "/v1/threads/thread_1/messages",
+        "/v1/chat/completions/chatcmpl-1",
+        "/v1/responses/compact",
+        "/v1/responses/input_tokens",
+        "/v1/completions",
+        "/v1/models/",
+    ] {
+        assert!(meant(path).is_none() && sound(path).is_ok(), "{path}");
+    }
+}
+
+/// How one segment may be written so that some server reads it as it is meant.
+fn written(segment: &str, how: u8, at: usize) -> String {
+    let at = at % segment.len();
+    let (before, rest) = segment.split_at(at);
+    let (byte, after) = rest.split_at(1);
+    match how {
+        0 => [before, &byte.to_uppercase(), after].concat(),
+        1 => format!("{before}%{:02x}{after}", byte.as_bytes()[0]),
+        2 => format!("{segment};a=b"),
+        3 => format!("{segment}%20"),
+        4 => format!("{segment}/"),
+        5 => format!("/{segment}"),
+        _ => segment.to_owned(),
+    }
+}
+
 proptest! {
+    /// However a governed path is misspelt in ways that some server takes: it is governed, under
+    /// its own name, or refused.
+    #[test]
+    fn no_near_miss_passes(
+        route in proptest::sample::select(GOVERNED.map(|(known, _)| known).to_vec()),
+        v1 in 0_usize..3,
+        before in proptest::option::of("[a-z]{1,5}"),
+        spelt in proptest::collection::vec((0_u8..12, any::<usize>()), 8),
+    ) {
+        let segments = before.as_deref().into_iter().chain(std::iter::repeat_n("v1", v1));
+        let segments = segments.chain(route.split('/').skip(1));
+        let path: String = segments
+            .zip(spelt)
+            .map(|(segment, (how, at))| ["/", &written(segment, how, at)].concat())
+            .collect();
+        match meant(&path) {
+            Some((known, _)) => prop_assert_eq!(known, route),
+            None => prop_assert!(sound(&path).is_err() || !path.starts_with("/v1/"), "{}", path),
+        }
+    }
+
     /// However a path is escaped: if a server that reads escapes, and one that then removes dot
     /// segments, finds a governed route at its end, either it is written so or it is refused.
     #[test]
@@ -53,7 +149,7 @@ proptest! {
                 path.push(char::from(byte));
             }
         }
-        prop_assert_eq!(sound(&path).is_ok(), path == route);
+        prop_assert_eq!(sound(&path).is_ok(), path == route, "{}", path);
     }
 
     #[test]
