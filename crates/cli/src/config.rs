@@ -30,7 +30,7 @@ pub(crate) use upstream::Upstream;
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Top-level keys of a config (contract, section 8); only the first three matter to a run.
-const TABLES: [&str; 13] = [
+const TABLES: [&str; 14] = [
     "policy",
     "price",
     "upstream",
@@ -44,6 +44,7 @@ const TABLES: [&str; 13] = [
     "log",
     "shared",
     "allow_unmetered",
+    "header_policies",
 ];
 
 /// Upstreams that there always are: who serves `/v1/messages`, and who the other routes.

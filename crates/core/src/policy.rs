@@ -104,6 +104,22 @@ impl Policy {
     /// Names of the built-in policies.
     pub const NAMES: [&'static str; 3] = ["default", "coding", "specialist"];
 
+    /// Whether it limits money.
+    #[must_use]
+    pub fn limits_money(&self) -> bool {
+        self.cost_limit_usd.or(self.session_cost_limit_usd).is_some()
+    }
+
+    /// Whether it limits anything but money: calls, turns, characters, tokens or time.
+    #[must_use]
+    pub fn limits_work(&self) -> bool {
+        let counts =
+            [self.tool_calls_limit, self.turns_limit, self.result_chars_limit, self.tokens_limit];
+        counts.into_iter().any(|limit| limit.is_some())
+            || !self.tool_limits.is_empty()
+            || self.time_limit.is_some()
+    }
+
     /// What was set for the key of this reason; `None` where nothing was, or it has no key.
     #[must_use]
     pub fn value(&self, reason: &Reason) -> Option<Limit> {

@@ -41,6 +41,9 @@ pub struct Settings {
     /// The name of every request's policy, whatever a route or a header says (`--policy`); one of
     /// [`policies`](Self::policies).
     pub forced_policy: Option<String>,
+    /// The names that a client's `x-softland-policy` may select; each is one of
+    /// [`policies`](Self::policies).
+    pub header_policies: Vec<String>,
     /// Requests that cannot be metered pass under a cost limit.
     pub allow_unmetered: bool,
     /// The ledger's file; `None`: off.
@@ -55,6 +58,47 @@ pub struct Settings {
     pub log: LogSettings,
     /// Bounds on what clients send and how long things take.
     pub limits: Limits,
+}
+
+impl Settings {
+    /// The policy that is selected for a request, whatever its route: by `--policy`, or else by its
+    /// header, where the operator allows that.
+    pub(crate) fn selected<'a>(
+        &'a self,
+        header: Option<&'a str>,
+    ) -> Result<Option<&'a str>, NotSelectable> {
+        let (Some(name), None) = (header, &self.forced_policy) else {
+            return Ok(self.forced_policy.as_deref());
+        };
+        if self.header_policies.iter().any(|allowed| allowed == name) {
+            return Ok(Some(name));
+        }
+        Err(NotSelectable { allowed: self.header_policies.clone() })
+    }
+
+    /// The policy of a name: the configuration's, or else the built-in one.
+    pub(crate) fn policy(&self, name: &str) -> Option<Policy> {
+        self.policies.get(name).cloned().or_else(|| Policy::named(name))
+    }
+}
+
+/// A header selects a policy that it may not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NotSelectable {
+    /// What it may select.
+    allowed: Vec<String>,
+}
+
+impl fmt::Display for NotSelectable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "x-softland-policy selects a policy that this gateway does not let clients select; ",
+        )?;
+        match self.allowed.as_slice() {
+            [] => f.write_str("it lets them select none"),
+            allowed => write!(f, "allowed are {}", allowed.join(", ")),
+        }
+    }
 }
 
 /// Who may look at the gateway itself, and where: `/metrics`, its pages and their API.

@@ -159,7 +159,7 @@ impl Reader<'_> {
 pub(super) fn elsewhere(key: &str) -> Option<String> {
     let key = TABLES.iter().find(|known| **known == key)?;
     Some(match *key {
-        "listen" | "allowed_hosts" | "allow_unmetered" => {
+        "listen" | "allowed_hosts" | "allow_unmetered" | "header_policies" => {
             format!("unknown key here; `{key}` stands at the top of the file, before all tables")
         }
         "policy" | "upstream" | "shape" => {

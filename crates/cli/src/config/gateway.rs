@@ -28,13 +28,15 @@ pub(super) struct Gateway {
     pub(super) client_tokens: Option<Variable>,
     pub(super) routes: Vec<Route>,
     pub(super) shapes: BTreeMap<String, Shaping>,
-    /// What routes name: checked when the whole file is read.
+    /// What routes and `header_policies` name: checked when the whole file is read.
     mentions: Vec<Mention>,
     pub(super) ledger: Option<Ledger>,
     pub(super) ledger_full: bool,
     pub(super) retention: Option<Retention>,
     pub(super) events: Option<PathBuf>,
     pub(super) allow_unmetered: bool,
+    /// What `x-softland-policy` may select; `None`: each policy of the file.
+    pub(super) header_policies: Option<Vec<String>>,
 }
 
 /// `[ledger] url`
@@ -53,7 +55,7 @@ pub(super) enum Retention {
     For(Duration),
 }
 
-/// A policy or an upstream that a route names.
+/// A policy, an upstream or a shape that is named elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mention {
     at: usize,
@@ -65,6 +67,8 @@ struct Mention {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Policy,
+    /// A policy of the file itself.
+    OwnPolicy,
     Upstream,
     Shape,
 }
@@ -74,6 +78,7 @@ const LEDGER_URL: &str = "\"sqlite:PATH\" or \"off\"";
 const CONTENT: &str = "\"digests\" or \"full\"";
 const RETENTION: &str = "a time such as \"30d\" or \"12h\", or \"forever\"";
 const HOST: &str = "a list of host names such as [\"gateway.example\", \"10.0.0.7:4141\"]";
+const NAMES: &str = "a list of names of policies such as [\"coding\", \"strict\"], or []";
 const FILE: &str = "a file's path in quotes";
 const NAME: &str = "a name in quotes";
 
@@ -89,6 +94,9 @@ impl Reader<'_> {
             "allowed_hosts" => self.config.gateway.allowed_hosts = self.hosts(&entry),
             "allow_unmetered" => {
                 self.config.gateway.allow_unmetered = self.boolean(&entry).unwrap_or(false);
+            }
+            "header_policies" => {
+                self.config.gateway.header_policies = self.header_policies(&entry);
             }
             "admin" => self.admin(value),
             "clients" => self.clients(value),
@@ -114,6 +122,22 @@ impl Reader<'_> {
             self.wrong(entry, HOST);
         }
         hosts.unwrap_or_default()
+    }
+
+    /// Each of them has to be a policy of the file, which may come behind.
+    fn header_policies(&mut self, entry: &Entry<'_, '_>) -> Option<Vec<String>> {
+        let names = entry.value.as_array().and_then(|names| {
+            let names = names.iter().map(|name| name.get_ref().as_str().map(str::to_owned));
+            names.collect::<Option<Vec<_>>>()
+        });
+        if names.is_none() {
+            self.wrong(entry, NAMES);
+        }
+        for name in names.iter().flatten() {
+            let (at, place, of) = (entry.at, entry.place.clone(), Kind::OwnPolicy);
+            self.config.gateway.mentions.push(Mention { at, place, of, name: name.clone() });
+        }
+        names
     }
 
     fn admin(&mut self, value: &Spanned<DeValue<'_>>) {
@@ -172,7 +196,7 @@ impl Reader<'_> {
         Some(name)
     }
 
-    /// What routes name must be there; the whole file has been read.
+    /// What is named must be there; the whole file has been read.
     pub(super) fn mentions(&mut self) {
         for mention in std::mem::take(&mut self.config.gateway.mentions) {
             let Mention { at, place, of, name } = mention;
@@ -182,6 +206,9 @@ impl Reader<'_> {
                     "[policy.NAME]",
                     Policy::NAMES.into_iter().chain(self.config.policy_names()).collect(),
                 ),
+                Kind::OwnPolicy => {
+                    ("policy of this file", "[policy.NAME]", self.config.policy_names().collect())
+                }
                 Kind::Upstream => ("upstream", "[upstream.NAME]", self.config.upstream_names()),
                 Kind::Shape => {
                     let shapes = self.config.gateway.shapes.keys();

@@ -74,6 +74,7 @@ impl Config {
             routes: gateway.routes.clone(),
             shapes: gateway.shapes.clone(),
             forced_policy: forced_policy.map(|(name, _)| name),
+            header_policies: self.header_policies(),
             allow_unmetered: gateway.allow_unmetered,
             ledger: self.ledger(asked.private),
             ledger_full: gateway.ledger_full,
@@ -182,6 +183,13 @@ impl Config {
     fn address(&self, name: &str) -> Option<BaseUrl> {
         let own = self.upstream(name).and_then(|own| own.base_url.as_ref());
         own.map(|own| own.parsed.clone()).or_else(|| default_address(name))
+    }
+
+    /// What `x-softland-policy` may select. Only policies of the file are the operator's word:
+    /// built-in ones are not, and flags are set on those, too.
+    fn header_policies(&self) -> Vec<String> {
+        let own = || self.policy_names().map(str::to_owned).collect();
+        self.gateway.header_policies.clone().unwrap_or_else(own)
     }
 
     /// The policies by name. Keys that were asked for hold whichever is picked, so the built-in

@@ -8,21 +8,23 @@ use softland_session::core::policy::Policy;
 use crate::body::Body;
 use crate::errors::Refusal;
 use crate::route::Target;
-use crate::settings::Settings;
+use crate::settings::{NotSelectable, Settings};
 
 const POLICY: HeaderName = HeaderName::from_static("x-softland-policy");
 
 /// Whether a request that is passed through spends money. `Ok(true)` passes without being counted.
 ///
 /// # Errors
-/// Where a cost limit may apply to it and `allow_unmetered` is not set.
+/// Where a cost limit may apply to it and `allow_unmetered` is not set, and where it selects a
+/// policy that it may not.
 pub(crate) fn unmetered(target: &Target, parts: &Parts) -> Result<bool, Refusal> {
     if parts.method != Method::POST || is_free(target.path.path()) {
         return Ok(false);
     }
     let settings = &target.live.settings;
     let named = parts.headers.get(POLICY).and_then(|value| value.to_str().ok());
-    let limited = applying(settings, named).map_err(|name| unknown(target, name))?;
+    let limited = applying(settings, named)
+        .map_err(|error| Refusal::new(StatusCode::FORBIDDEN, target.protocol, error.to_string()))?;
     if limited && !settings.allow_unmetered {
         return Err(refusal(target, ""));
     }
@@ -66,24 +68,12 @@ fn is_free(path: &str) -> bool {
 
 /// Whether a policy that may apply limits costs. The model, and so the route, is in a body that
 /// is not read: all routes are possible.
-fn applying<'a>(settings: &Settings, named: Option<&'a str>) -> Result<bool, &'a str> {
-    let known = |name: &str| settings.policies.get(name).cloned().or_else(|| Policy::named(name));
-    if let Some(name) = &settings.forced_policy {
-        return Ok(known(name).as_ref().is_some_and(limits_costs));
+fn applying(settings: &Settings, header: Option<&str>) -> Result<bool, NotSelectable> {
+    let limits = |policy: &Policy| policy.limits_money() && !policy.observes();
+    let limited = |name: &str| settings.policy(name).is_none_or(|policy| limits(&policy));
+    if let Some(name) = settings.selected(header)? {
+        return Ok(limited(name));
     }
-    if let Some(name) = named {
-        return known(name).as_ref().map(limits_costs).ok_or(name);
-    }
-    let routes = settings.routes.iter().filter_map(|route| route.policy.as_deref());
-    Ok(routes.chain(["default"]).filter_map(known).any(|policy| limits_costs(&policy)))
-}
-
-fn limits_costs(policy: &Policy) -> bool {
-    let limited = policy.cost_limit_usd.is_some() || policy.session_cost_limit_usd.is_some();
-    limited && !policy.observes()
-}
-
-fn unknown(target: &Target, name: &str) -> Refusal {
-    let message = format!("x-softland-policy: there is no policy {name:?}");
-    Refusal::new(StatusCode::BAD_REQUEST, target.protocol, message)
+    let mut routes = settings.routes.iter().filter_map(|route| route.policy.as_deref());
+    Ok(routes.any(limited) || limited("default"))
 }

@@ -218,6 +218,7 @@ fn settings(upstream: SocketAddr, policy: Policy, ledger: Option<&Path>) -> Sett
         routes: Vec::new(),
         shapes: BTreeMap::new(),
         forced_policy: None,
+        header_policies: Vec::new(),
         allow_unmetered: false,
         ledger: ledger.map(Path::to_owned),
         ledger_full: false,

@@ -25,6 +25,7 @@ fn child(n: u32) -> Client {
 async fn gateway(upstream: &Scripted, keys: &[(&'static str, Key)]) -> Running {
     let mut settings = governed(&upstream.url(), keys);
     settings.policies.insert("none".to_owned(), Policy::default());
+    settings.header_policies = vec!["none".to_owned()];
     Running::with(settings).await
 }
 

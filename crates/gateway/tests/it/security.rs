@@ -526,7 +526,7 @@ async fn what_cannot_be_metered_is_refused_under_a_cost_limit() {
     ];
     for (name, change, status) in cases {
         let (provider, gateway) = closed(change).await;
-        for path in ["/v1/messages/batches", "/v1/responses", "/to/other/v1/embeddings"] {
+        for path in ["/v1/messages/batches", "/v1/completions", "/to/other/v1/embeddings"] {
             let got = gateway.ask(gateway.request(&format!("POST {path}"), &[], "{}")).await;
             assert_eq!(got.status(), status, "{name} {path}: {got:?}");
             if status == 400 {
@@ -534,10 +534,11 @@ async fn what_cannot_be_metered_is_refused_under_a_cost_limit() {
                 assert_eq!(got.header("x-should-retry"), Some("false"));
             }
         }
-        // A body that cannot be read cannot be metered either.
+        // A body that cannot be read cannot be metered either, and a stop is an answer.
         let packed = ["content-encoding: br"];
         let got = gateway.ask(gateway.request("POST /v1/messages", &packed, "{}")).await;
-        assert_eq!(got.status(), status, "{name}: {got:?}");
+        assert_eq!(got.status(), 200, "{name}: {got:?}");
+        assert_eq!(got.text().contains("content-encoding is br"), status == 400, "{name}: {got:?}");
         assert_eq!(provider.count(), if status == 200 { 4 } else { 0 }, "{name}");
         for line in ["GET /v1/models", "POST /v1/files", "POST /v1/messages/batches/b/cancel"] {
             let got = gateway.ask(gateway.request(line, &[], "")).await;
@@ -548,10 +549,120 @@ async fn what_cannot_be_metered_is_refused_under_a_cost_limit() {
     }
 }
 
+/// Where each header that selects a policy leads: the policies' limits of tool calls tell which holds.
 #[tokio::test]
-async fn a_policy_that_is_not_known_is_no_way_round_a_limit() {
-    let (provider, gateway) = closed(|_| {}).await;
-    let header = ["x-softland-policy: no-such"];
-    let got = gateway.ask(gateway.request("POST /v1/embeddings", &header, "{}")).await;
-    assert_eq!((got.status(), provider.count()), (400, 0));
+async fn a_header_selects_what_the_operator_allows() {
+    let limit = |calls| Policy { tool_calls_limit: Some(calls), ..Policy::default() };
+    let gateway = async |allowed: &[&str], forced: Option<&str>| {
+        closed(|settings| {
+            for (name, calls) in [("default", 11), ("strict", 12), ("lax", 13), ("routed", 14)] {
+                settings.policies.insert(name.to_owned(), limit(calls));
+            }
+            let route = Route {
+                model: "routed-*".into(),
+                policy: Some("routed".into()),
+                upstream: None,
+                shape: None,
+            };
+            settings.routes = vec![route];
+            settings.header_policies = allowed.iter().map(|&name| name.to_owned()).collect();
+            settings.forced_policy = forced.map(str::to_owned);
+        })
+        .await
+    };
+    let asked = |model: &str| {
+        format!(
+            "{{\"model\":\"{model}\",\"max_tokens\":9,\"tools\":[{{\"name\":\"t\",\"input_schema\":\
+             {{}}}}],\"messages\":[{{\"role\":\"user\",\"content\":\"x\"}}]}}"
+        )
+    };
+    let holds = Ok::<u64, &str>;
+    let (plain, routed) = ("m", "routed-m");
+    for (allowed, forced, header, model, wanted) in [
+        (&["strict", "lax"][..], None, None, plain, holds(11)),
+        (&["strict", "lax"], None, None, routed, holds(14)),
+        (&["strict", "lax"], None, Some("strict"), plain, holds(12)),
+        (&["strict", "lax"], None, Some("lax"), routed, holds(13)),
+        (&["strict", "lax"], Some("default"), Some("lax"), routed, holds(11)),
+        (&["strict"], None, Some("lax"), plain, Err("allowed are strict")),
+        (&["strict", "lax"], None, Some("default"), plain, Err("allowed are strict, lax")),
+        // Built-in ones are not the operator's.
+        (&["strict"], None, Some("coding"), plain, Err("allowed are strict")),
+        (&["strict"], None, Some("Strict"), plain, Err("allowed are strict")),
+        (&[], None, Some("strict"), routed, Err("it lets them select none")),
+    ] {
+        let name = format!("{allowed:?} {forced:?} {header:?} {model}");
+        let (provider, gateway) = gateway(allowed, forced).await;
+        let header = header.map(|name| format!("x-softland-policy: {name}"));
+        let headers: Vec<&str> = header.iter().map(String::as_str).collect();
+        let got = gateway.ask(gateway.request("POST /v1/messages", &headers, &asked(model))).await;
+        match wanted {
+            Ok(calls) => {
+                assert_eq!(
+                    got.header("x-softland-tool-calls"),
+                    Some(&*format!("0/{calls}")),
+                    "{name}"
+                );
+            }
+            Err(words) => {
+                assert_anthropic(&got, StatusCode::FORBIDDEN, "permission_error", words);
+                let lines = ["POST /v1/messages/count_tokens", "POST /v1/embeddings"];
+                for line in lines {
+                    let got = gateway.ask(gateway.request(line, &headers, &asked(model))).await;
+                    assert_eq!(got.status(), 403, "{name}: {line}");
+                    assert!(got.text().contains(words), "{name}: {}", got.text());
+                }
+                assert_eq!(provider.count(), 0, "{name}");
+            }
+        }
+    }
+}
+
+/// A path that is nearly a governed one is governed, and asked for as its API has it, or refused.
+#[tokio::test]
+async fn near_misses_of_governed_paths_do_not_pass() {
+    let (provider, gateway) = closed(|settings| {
+        let policy = Policy { tool_calls_limit: Some(7), ..Policy::default() };
+        settings.policies.insert("default".to_owned(), policy);
+    })
+    .await;
+    let body = |path: &str| match path.contains("responses") {
+        true => r#"{"model":"m","input":"x","tools":[{"type":"function","name":"t"}]}"#,
+        false if path.contains("chat") => {
+            r#"{"model":"m","messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"t"}}]}"#
+        }
+        false => {
+            r#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"x"}],"tools":[{"name":"t","input_schema":{}}]}"#
+        }
+    };
+    for known in ["/v1/messages", "/v1/chat/completions", "/v1/responses"] {
+        for (before, tail, query) in [
+            ("", "/", ""),
+            ("/", "", ""),
+            ("/v1", "", "?beta=true"),
+            ("/v1/v1//", "//", "?beta=true"),
+            ("/to/other", "/", ""),
+            ("/to/other/v1", "", ""),
+            ("/to/other/", "", ""),
+        ] {
+            let path = format!("{before}{known}{tail}{query}");
+            let got = gateway.ask(gateway.request(&format!("POST {path}"), &[], body(known))).await;
+            assert_eq!(got.header("x-softland-tool-calls"), Some("0/7"), "{path}: {got:?}");
+            let asked = provider.asked.lock().expect("no panic").pop().expect("asked");
+            assert_eq!(asked.line, format!("POST {known}{query} HTTP/1.1"), "{path}");
+        }
+        for path in [
+            known.to_uppercase(),
+            known.replace("/v1", "/v1/openai/v1"),
+            known.replace("s", "%73"),
+            format!("{known};x=1"),
+            format!("{known}%20"),
+            format!("/to/other{known}%2f"),
+        ] {
+            let before = provider.count();
+            let got = gateway.ask(gateway.request(&format!("POST {path}"), &[], body(known))).await;
+            assert!(matches!(got.status(), 400 | 404), "{path}: {got:?}");
+            assert_eq!(provider.count(), before, "{path}");
+        }
+    }
 }

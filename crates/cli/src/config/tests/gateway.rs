@@ -11,6 +11,7 @@ pub(super) const WHOLE: &str = r#"
 listen = "127.0.0.1:0"
 allowed_hosts = ["Gateway.example", "10.0.0.7:4141"]
 allow_unmetered = true
+header_policies = ["strict"]
 [admin]
 listen = "localhost:4143"
 token_env = "ADMIN"
@@ -63,6 +64,7 @@ fn every_key_of_the_gateway_is_read() {
     assert_eq!((listen.to_string().as_str(), place.as_str()), ("127.0.0.1:0", "c.toml:2: listen"));
     assert_eq!(gateway.allowed_hosts, ["gateway.example", "10.0.0.7:4141"]);
     assert!(gateway.allow_unmetered && gateway.ledger_full);
+    assert_eq!(gateway.header_policies.as_deref(), Some(&["strict".to_owned()][..]));
     assert_eq!(gateway.admin_listen.unwrap().to_string(), "127.0.0.1:4143");
     assert_eq!(gateway.admin_token.as_ref().unwrap().name, "ADMIN");
     assert_eq!(gateway.client_tokens.as_ref().unwrap().name, "TOKENS");
@@ -92,6 +94,17 @@ fn wrong_values_say_where_and_what_is_allowed() {
         ("allowed_hosts = 'a'", "c.toml:1: allowed_hosts: must be a list of host names"),
         ("allowed_hosts = ['https://a']", "c.toml:1: allowed_hosts: must be a list of host names"),
         ("allow_unmetered = 1", "c.toml:1: allow_unmetered: must be true or false, got 1"),
+        ("header_policies = 'a'", "c.toml:1: header_policies: must be a list of names of policies"),
+        ("header_policies = [1]", "c.toml:1: header_policies: must be a list of names of policies"),
+        (
+            "header_policies = ['coding']",
+            "c.toml:1: header_policies: no policy of this file is named `coding`; there is none \
+             (others come from [policy.NAME])",
+        ),
+        (
+            "header_policies = ['strict', 'lax']\n[policy.strict]",
+            "no policy of this file is named `lax`; there are strict",
+        ),
         ("admin = 1", "c.toml:1: admin: must be a table: [admin] with listen, token_env"),
         ("[admin]\nlisten = ':4143'", "c.toml:2: admin.listen: must be an address"),
         (

@@ -185,6 +185,22 @@ fn flags_hold_whichever_policy_is_picked() {
 }
 
 #[test]
+fn a_header_selects_policies_of_the_file_only() {
+    let flags = Asked { keys: vec![key("turns_limit", "7")], ..Asked::default() };
+    for (top, allowed) in [
+        ("", &["default", "strict"][..]),
+        ("header_policies = [\"strict\"]", &["strict"]),
+        ("header_policies = []", &[]),
+    ] {
+        let text = WHOLE.replace("header_policies = [\"strict\"]", top);
+        for asked in [&Asked::default(), &flags] {
+            assert_eq!(settings(&text, asked).unwrap().header_policies, allowed, "{top}");
+        }
+    }
+    assert!(Config::default().settings(&flags, &env).unwrap().header_policies.is_empty());
+}
+
+#[test]
 fn a_policy_that_is_asked_for_is_everybodys() {
     let asked = |name: &str| Asked {
         policy: Some(name.to_owned()),

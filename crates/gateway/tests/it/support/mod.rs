@@ -365,6 +365,7 @@ pub(crate) fn settings(url: &str) -> Settings {
         routes: Vec::new(),
         shapes: BTreeMap::new(),
         forced_policy: None,
+        header_policies: Vec::new(),
         allow_unmetered: false,
         ledger: None,
         ledger_full: false,
