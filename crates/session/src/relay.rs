@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use softland_core::{Admission, Admitted, Call, Role, Run};
 use softland_wire::Tokens;
-use softland_wire::json::{self, ErrorKind, Str};
+use softland_wire::json::{self, Str};
 use softland_wire::sse::{Decoder, Frame, write_event};
 
 use crate::framing::{Begins, Broken, End, Framing, MAX_RESPONSE, Part, Parts, Read};
@@ -575,8 +575,5 @@ fn is_garbled(frame: &Frame<'_>) -> bool {
     let name = frame.event;
     let is_read = name.is_empty() || name == "error" || READ.iter().any(|of| name.starts_with(of));
     let data = frame.data.trim_ascii();
-    is_read
-        && !data.is_empty()
-        && data != "[DONE]"
-        && json::check(data).is_err_and(|error| error.kind != ErrorKind::TooDeep)
+    is_read && !data.is_empty() && data != "[DONE]" && json::check(data).is_err()
 }

@@ -1,8 +1,9 @@
 //! A single-pass JSON scanner that yields spans of the original text.
 //!
 //! It exists for splicing: a [`Cursor`] walks a text once, checks its structure, and hands out
-//! [`Str`]s and [`Span`]s that point into it. It builds no tree, allocates nothing and never
-//! recurses on its input; nesting beyond [`MAX_DEPTH`] is a named error.
+//! [`Str`]s and [`Span`]s that point into it. It builds no tree and never recurses on its input, so
+//! that a text may be nested to any depth; beyond 128 levels it takes a bit for each. What is made
+//! into a tree has a bound of its own, [`MAX_DEPTH`].
 //!
 //! It accepts exactly what RFC 8259 allows, with one leniency: control characters inside strings
 //! pass, because they cannot move the frame and the provider may judge them. Duplicate keys are
@@ -21,12 +22,20 @@ mod text;
 use std::fmt;
 
 pub use cursor::{Cursor, Kind, Member};
+pub use strict::depth;
 pub(crate) use strict::is_strict_object;
 pub(crate) use text::write_inner;
 pub use text::{Chars, Str, write_str};
 
-/// Deepest nesting of objects and arrays that is read; deeper is [`ErrorKind::TooDeep`].
-pub const MAX_DEPTH: usize = 128;
+/// Deepest nesting of objects and arrays in a call's arguments that a tool is run with. A text that
+/// is only walked may be deeper. Arguments are made into trees, alone and within messages, by
+/// readers that recurse and take 128 levels (`serde_json`): this leaves room for what stands around
+/// them there.
+pub const MAX_DEPTH: usize = 100;
+
+/// How far a reader may descend by [`Cursor::members`] and [`Cursor::elements`], one within the
+/// other. What it does not descend into has no such bound.
+const MAX_DESCENT: usize = 128;
 
 /// A range of bytes in the scanned text: `start` inclusive, `end` exclusive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,7 +109,7 @@ pub enum ErrorKind {
     Colon,
     /// `,` or the closing bracket was expected.
     Comma,
-    /// Nested deeper than [`MAX_DEPTH`].
+    /// A reader descends further than it may.
     TooDeep,
     /// Something follows the value.
     Trailing,
@@ -121,7 +130,7 @@ impl fmt::Display for Error {
             ErrorKind::Colon => "expected `:` after the key",
             ErrorKind::Comma => "expected `,` or the closing bracket",
             ErrorKind::TooDeep => {
-                return write!(f, "nested deeper than {MAX_DEPTH} at byte {}", self.at);
+                return write!(f, "nested deeper than {MAX_DESCENT} at byte {}", self.at);
             }
             ErrorKind::Trailing => "expected the end of the text",
         };

@@ -5,6 +5,7 @@
 //! understand it lets pass.
 
 use serde_json::{Map, Value};
+use softland_session::wire::json;
 
 use super::{ToolDef, cut_line};
 
@@ -12,6 +13,13 @@ use super::{ToolDef, cut_line};
 /// allowed. Optional members that are `null` are left out.
 pub(crate) fn parse_input(def: &ToolDef, raw: &str) -> Result<Value, String> {
     let name = &def.name;
+    if json::depth(raw) > json::MAX_DEPTH {
+        return Err(format!(
+            "{name} was not run: its arguments are nested deeper than {} levels. Send {}.",
+            json::MAX_DEPTH,
+            signature(def)
+        ));
+    }
     let value: Value = serde_json::from_str(raw).map_err(|error| {
         format!(
             "{name} was not run: its arguments are not valid JSON ({error}). Send {}.",

@@ -519,3 +519,34 @@ async fn a_conversation_keeps_to_its_api() {
     assert_eq!(conversation.messages().count(), before);
     assert!(refused.to_string().contains("`openai-chat`"), "{refused}");
 }
+
+/// A run goes on, and its limit holds, however deep the arguments of a call are nested: a tool is
+/// called with what it may be, and what goes back can be read.
+#[tokio::test]
+async fn c26_a_run_reads_its_own_history_however_deep_arguments_are() {
+    let apis = [
+        (Api::Anthropic, "anthropic/claude-sonnet-5-5"),
+        (Api::OpenAiChat, "openai/gpt-4o"),
+        (Api::OpenAiResponses, "openai/gpt-4o"),
+    ];
+    for asked in apis {
+        for levels in [1, 50, 99, 100, 101, 120, 123, 124, 126, 127, 128, 129, 500, 2000] {
+            let name = format!("{asked:?}, {levels} levels");
+            let deep = ["{\"a\":".repeat(levels).as_str(), "1", &"}".repeat(levels)].concat();
+            let turns = vec![
+                Turn::of(vec![Part::tool("grep", &deep)]),
+                Turn::of(vec![Part::tool("grep", deep.replace('1', "2"))]),
+                Turn::of(vec![Part::tool("grep", deep.replace('1', "3"))]),
+                Turn::of(vec![Part::text("That is all of it.")]),
+            ];
+            let policy = Policy { tool_calls_limit: Some(2), ..Policy::default() };
+            let ran = play(asked, policy, turns).await;
+            assert_eq!(ran.end().0, "landed", "{name}: {:?}", ran.report);
+            assert_eq!(ran.report.tool_calls, 2, "{name}");
+            assert_eq!(ran.answer(), "That is all of it.", "{name}");
+            let said = ran.results(1).concat();
+            assert_eq!(said.contains("finding"), levels <= 100, "{name}: {said}");
+            assert_eq!(said.contains("nested deeper than 100"), levels > 100, "{name}: {said}");
+        }
+    }
+}

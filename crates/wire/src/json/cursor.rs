@@ -1,7 +1,7 @@
 //! The cursor: one pass over a JSON text, checked as it goes.
 
 use super::ends::string_end;
-use super::{Error, ErrorKind, MAX_DEPTH, Span, Str};
+use super::{Error, ErrorKind, MAX_DESCENT, Span, Str};
 
 /// A position in a JSON text.
 ///
@@ -149,7 +149,7 @@ impl<'a> Cursor<'a> {
     /// Skips one value of any kind, checking it.
     ///
     /// # Errors
-    /// When the value is malformed or too deep.
+    /// When the value is malformed.
     pub fn skip_value(&mut self) -> Result<Span, Error> {
         self.skip_space();
         let start = self.pos;
@@ -254,7 +254,7 @@ impl<'a> Cursor<'a> {
         if self.byte() != Some(open) {
             return Err(self.error(kind));
         }
-        if self.depth >= MAX_DEPTH {
+        if self.depth >= MAX_DESCENT {
             return Err(self.error(ErrorKind::TooDeep));
         }
         self.depth += 1;
@@ -345,20 +345,15 @@ impl<'a> Cursor<'a> {
         if self.pos == start { Err(self.error(ErrorKind::Number)) } else { Ok(()) }
     }
 
-    /// Skips an object or array without recursion: one bit per open bracket, set for objects.
+    /// Skips an object or array without recursion, however deep.
     fn skip_container(&mut self) -> Result<(), Error> {
-        let mut objects: u128 = 0;
-        let mut open = 0_usize;
+        let mut open = Brackets::default();
         loop {
             self.skip_space();
             match self.byte() {
                 Some(bracket @ (b'{' | b'[')) => {
-                    if self.depth + open >= MAX_DEPTH {
-                        return Err(self.error(ErrorKind::TooDeep));
-                    }
                     let object = bracket == b'{';
-                    objects = objects << 1 | u128::from(object);
-                    open += 1;
+                    open.push(object);
                     self.pos += 1;
                     self.skip_space();
                     let empty = self.byte() == Some(if object { b'}' } else { b']' });
@@ -371,17 +366,17 @@ impl<'a> Cursor<'a> {
                 }
                 _ => self.skip_scalar()?,
             }
-            if self.close(&mut objects, &mut open)? {
+            if self.close(&mut open)? {
                 return Ok(());
             }
         }
     }
 
     /// After a value: closes what ends here, then steps over the comma. True when all is closed.
-    fn close(&mut self, objects: &mut u128, open: &mut usize) -> Result<bool, Error> {
-        while *open > 0 {
+    fn close(&mut self, open: &mut Brackets) -> Result<bool, Error> {
+        while open.depth > 0 {
             self.skip_space();
-            let object = *objects & 1 == 1;
+            let object = open.bits & 1 == 1;
             match self.byte() {
                 Some(b',') => {
                     self.pos += 1;
@@ -395,10 +390,39 @@ impl<'a> Cursor<'a> {
                 _ => return Err(self.error(ErrorKind::Comma)),
             }
             self.pos += 1;
-            *objects >>= 1;
-            *open -= 1;
+            open.pop();
         }
         Ok(true)
+    }
+}
+
+/// The open brackets, innermost last: one bit each, set for objects.
+#[derive(Default)]
+struct Brackets {
+    /// The innermost, 128 at most.
+    bits: u128,
+    /// Those around them, 128 in each. Texts that are not deep have none.
+    around: Vec<u128>,
+    depth: usize,
+}
+
+impl Brackets {
+    #[inline]
+    fn push(&mut self, object: bool) {
+        if self.depth.is_multiple_of(128) && self.depth > 0 {
+            self.around.push(self.bits);
+        }
+        self.bits = self.bits << 1 | u128::from(object);
+        self.depth += 1;
+    }
+
+    #[inline]
+    fn pop(&mut self) {
+        self.bits >>= 1;
+        self.depth -= 1;
+        if self.depth.is_multiple_of(128) && self.depth > 0 {
+            self.bits = self.around.pop().unwrap_or_default();
+        }
     }
 }
 

@@ -2,13 +2,49 @@
 
 use std::fmt;
 
+use memchr::memchr2;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
+use super::MAX_DEPTH;
+
 /// Whether `text` is a JSON object to the strictest reader: what a tool is run with is parsed
-/// again, and what goes back is parsed by the API, so this crate's own leniency will not do.
+/// again, and what goes back is parsed by the API, so this crate's own leniency will not do. Nested
+/// deeper than [`MAX_DEPTH`] it is none.
 pub(crate) fn is_strict_object(text: &str) -> bool {
-    serde_json::from_str::<StrictObject>(text).is_ok()
+    depth(text) <= MAX_DEPTH && serde_json::from_str::<StrictObject>(text).is_ok()
+}
+
+/// How deep objects and arrays are nested in a JSON text. Whether it is JSON is not looked at.
+#[must_use]
+pub fn depth(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let (mut at, mut open, mut deepest) = (0, 0_usize, 0);
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'{' | b'[' => {
+                open += 1;
+                deepest = deepest.max(open);
+            }
+            b'}' | b']' => open = open.saturating_sub(1),
+            b'"' => at = quote_after(bytes, at + 1),
+            _ => {}
+        }
+        at += 1;
+    }
+    deepest
+}
+
+/// Where a string's inside, from this byte on, ends: its quote, or the text's end.
+fn quote_after(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(found) = bytes.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+        at += found;
+        if bytes.get(at) == Some(&b'"') {
+            return at;
+        }
+        at += 2;
+    }
+    bytes.len()
 }
 
 /// An object that is read like a [`serde_json::Value`], and not kept.
@@ -106,12 +142,29 @@ mod tests {
             "[]",
             "null",
             "",
-            &deep(100),
-            &deep(126),
-            &deep(127),
-            &deep(128),
+            &deep(MAX_DEPTH - 1),
         ] {
             assert_eq!(is_strict_object(text), is_kept(text), "{text}");
+        }
+        for levels in [MAX_DEPTH, 126, 127, 128, 100_000] {
+            assert!(!is_strict_object(&deep(levels)), "{levels}");
+            assert_eq!(depth(&deep(levels)), levels + 1);
+        }
+    }
+
+    #[test]
+    fn brackets_in_strings_are_no_levels() {
+        for (text, levels) in [
+            ("", 0),
+            ("1", 0),
+            ("{}", 1),
+            (r#"{"[[[":"{{{"}"#, 1),
+            (r#"{"a\"[[":[],"b\\":[[]]}"#, 3),
+            (r#"["\\","[",{"a":"\""}]"#, 2),
+            (r#"[{},[{}]]"#, 3),
+            (r#"["open"#, 1),
+        ] {
+            assert_eq!(depth(text), levels, "{text}");
         }
     }
 

@@ -123,20 +123,56 @@ fn nested(levels: usize, open: &str, close: &str) -> String {
 }
 
 #[test]
-fn nesting_is_bounded_by_name() {
-    for (open, close) in [("[", "]"), ("{\"k\":", "}"), ("[{\"k\":", "}]")] {
-        let per = open.matches(['[', '{']).count();
-        assert!(check(&nested(MAX_DEPTH / per, open, close)).is_ok());
-        let deep = check(&nested(MAX_DEPTH / per + 1, open, close)).unwrap_err();
-        assert_eq!(deep.kind, ErrorKind::TooDeep);
+fn a_text_is_walked_however_deep_it_is() {
+    for (open, close) in [("[", "]"), ("{\"k\":", "}"), ("[{\"k\":", "}]"), ("[0,[", ",0],{}]")] {
+        for levels in [1, 63, 64, 65, 127, 128, 129, 255, 256, 257, 100_000] {
+            let text = nested(levels, open, close);
+            assert_eq!(check(&text), Ok(Span::new(0, text.len())), "{open} {levels}");
+            let at = text.len() - close.len();
+            let cut = text.get(..at).unwrap();
+            let error = check(cut).unwrap_err();
+            assert_eq!((error.kind, error.at), (ErrorKind::Comma, at), "{open} {levels}");
+        }
     }
-    // A million brackets cost no stack.
-    assert_eq!(check(&"[".repeat(1_000_000)).unwrap_err().kind, ErrorKind::TooDeep);
-    // The cursor's own descent counts too.
-    let inner = nested(MAX_DEPTH, "[", "]");
-    let wrapped = format!("{{\"a\":{inner}}}");
-    let result = Cursor::new(&wrapped).members(|_, _| Ok::<_, Error>(()));
-    assert_eq!(result.unwrap_err().kind, ErrorKind::TooDeep);
+    assert_eq!(check(&"[".repeat(1_000_000)).unwrap_err().kind, ErrorKind::Value);
+}
+
+/// The kind of each bracket is known at every depth: one that is closed by the other kind is an
+/// error where it stands.
+#[test]
+fn each_bracket_is_closed_by_its_own_at_every_depth() {
+    let open = |at: usize| if at % 3 == 0 { "[" } else { "{\"k\":" };
+    let close = |at: usize| if at % 3 == 0 { "]" } else { "}" };
+    let levels = 400;
+    let text = |wrong: Option<usize>| {
+        let opened: String = (0..levels).map(open).collect();
+        let closed = (0..levels).rev().map(|at| match (close(at), wrong == Some(at)) {
+            ("]", true) => "}",
+            ("}", true) => "]",
+            (own, _) => own,
+        });
+        opened + "0" + &closed.collect::<String>()
+    };
+    assert!(check(&text(None)).is_ok());
+    for wrong in 0..levels {
+        let text = text(Some(wrong));
+        let error = check(&text).unwrap_err();
+        assert_eq!((error.kind, error.at), (ErrorKind::Comma, text.len() - 1 - wrong), "{wrong}");
+    }
+}
+
+#[test]
+fn a_readers_own_descent_is_bounded_by_name() {
+    fn descend(cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        if cursor.peek()? == Kind::Array { cursor.elements(descend).map(|_| ()) } else { Ok(()) }
+    }
+    assert!(descend(&mut Cursor::new(&nested(128, "[", "]"))).is_ok());
+    let deep = nested(1_000_000, "[", "]");
+    let error = descend(&mut Cursor::new(&deep)).unwrap_err();
+    assert_eq!((error.kind, error.at), (ErrorKind::TooDeep, 128));
+    // What it does not descend into may be deeper.
+    let wrapped = format!("{{\"a\":{deep}}}");
+    assert!(Cursor::new(&wrapped).members(|_, _| Ok::<_, Error>(())).is_ok());
 }
 
 #[test]

@@ -293,10 +293,10 @@ fn object(text: &str) -> Result<String, Malformed> {
         inside ^= c == '"' && !escaped;
         escaped = inside && c == '\\' && !escaped;
     }
-    match serde_json::from_str::<Map<String, Value>>(&out) {
-        Ok(_) => Ok(out),
-        Err(_) if text.trim_ascii_start().starts_with('{') => Err(Malformed::Unreadable),
-        Err(_) => Err(Malformed::NotObject),
+    match json::is_strict_object(&out) {
+        true => Ok(out),
+        false if text.trim_ascii_start().starts_with('{') => Err(Malformed::Unreadable),
+        false => Err(Malformed::NotObject),
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use softland_wire::json::MAX_DEPTH;
 use softland_wire::tags::{PartialBlocks, RESULT_TAGS, Shape, StopAfter, StopReason};
 
 /// A piece that owns its parts.
@@ -433,7 +434,7 @@ impl Json<'_> {
         let (at, byte) = self.space(at)?;
         match byte {
             b'"' => self.string(at),
-            b'{' if depth < 128 => self.list(at + 1, b'}', depth, |json, at| {
+            b'{' if depth < MAX_DEPTH => self.list(at + 1, b'}', depth, |json, at| {
                 let (at, byte) = json.space(at)?;
                 if byte != b'"' {
                     return Err(Some(at));
@@ -444,7 +445,7 @@ impl Json<'_> {
                 }
                 json.value(at + 1, depth + 1)
             }),
-            b'[' if depth < 128 => {
+            b'[' if depth < MAX_DEPTH => {
                 self.list(at + 1, b']', depth, |json, at| json.value(at, depth + 1))
             }
             _ if scalar(byte) => {
