@@ -17,6 +17,7 @@ mod scope;
 #[cfg(test)]
 mod tests;
 mod told;
+mod unread;
 
 use std::sync::Arc;
 
@@ -27,7 +28,6 @@ use softland_session::wire::Api;
 use softland_session::wire::request::{Request, RequestError};
 
 use crate::body::{Body, Share};
-use crate::errors::Refusal;
 use crate::gate::Gate;
 use crate::pass;
 use crate::route::Target;
@@ -37,6 +37,7 @@ pub(crate) use count::Counts;
 pub(crate) use end::ends;
 use open::Opening;
 pub(crate) use told::{Told, Word};
+pub(crate) use unread::stop as stop_unread;
 
 /// A client's request, read whole.
 pub(crate) struct Asked {
@@ -100,17 +101,14 @@ async fn make(asked: Arc<Asked>) -> Response<Body> {
 /// What cannot be read here may be served all the same: one upstream's reader takes more than
 /// another's, and OpenAI's API needs neither model nor input where a stored prompt names them.
 async fn unread(asked: &Asked, error: &RequestError) -> Response<Body> {
-    let Asked { gate, target, parts, body, .. } = asked;
-    let unmetered = match pass::unmetered(target, parts) {
-        Ok(unmetered) => unmetered,
-        Err(refusal) => {
-            let message = format!("{error}; {}", refusal.message);
-            return Refusal { message, ..refusal }.response();
-        }
-    };
+    let Asked { gate, api, target, parts, body, .. } = asked;
+    match unread::stop(gate, (target, *api), parts, body, &error.to_string()) {
+        Ok(Some(stopped)) => return stopped,
+        Err(refusal) => return refusal.response(),
+        Ok(None) => {}
+    }
     tracing::warn!(id = %target.id, %error, "passed on ungoverned");
-    let response = pass::whole(gate, target, parts.clone(), body.clone()).await;
-    if unmetered { pass::as_unmetered(response) } else { response }
+    pass::as_unmetered(pass::whole(gate, target, parts.clone(), body.clone()).await)
 }
 
 /// `POST /v1/messages/count_tokens`: the tokens of what would be sent. Nothing is spent and

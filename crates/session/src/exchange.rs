@@ -39,7 +39,7 @@ use crate::tags::{self, Reader};
 pub use context::Context;
 use context::Most;
 pub use done::{Done, Pending};
-pub use notice::{error_event, ping};
+pub use notice::{error_event, ping, statement};
 pub use opened::Opened;
 pub use unfinished::{Unfinished, Unreadable};
 

@@ -29,6 +29,7 @@ mod tail;
 pub use chain::{Chain, Link, Shown};
 pub use exchange::{
     Context, Done, Exchange, Opened, Pending, Step, Unfinished, Unreadable, error_event, ping,
+    statement,
 };
 pub use facts::{ResultRead, TextRead, read_result};
 pub use out::{Event, Intervention, Out, ShapeNote};

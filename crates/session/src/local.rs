@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use softland_core::{Because, Limit, Reason, Run, Text, lines};
+use softland_wire::Api;
 use softland_wire::request::{
     BlockKind, Content, Message as RequestMessage, Request, ResultContent, Role,
 };
@@ -16,6 +17,15 @@ const EXCERPT: usize = 240;
 const RESULTS: usize = 12;
 /// Characters of the model's own words that are shown.
 const SAID: usize = 2000;
+
+/// What the ids of softland's own responses begin with.
+pub(crate) const fn id_prefix(api: Api) -> &'static str {
+    match api {
+        Api::Anthropic => "msg_softland_",
+        Api::Chat => "chatcmpl-softland-",
+        Api::Responses => "resp_softland_",
+    }
+}
 
 /// The local answer of a run, from its governed request.
 pub(crate) fn answer(

@@ -356,8 +356,7 @@ impl Flow {
     /// The client's request is over: books, tells and keeps.
     pub(super) async fn close(&mut self, done: Option<Box<Done>>) {
         let policy = self.exchange.run().policy();
-        let money = policy.cost_limit_usd.or(policy.session_cost_limit_usd).is_some();
-        if money && done.as_ref().is_some_and(|done| done.ended.is_some()) {
+        if policy.limits_money() && done.as_ref().is_some_and(|done| done.ended.is_some()) {
             let gate = Arc::clone(&self.opening.asked.gate);
             self.account.settle();
             self.account.look_again(&gate).await;

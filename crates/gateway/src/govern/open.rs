@@ -402,8 +402,7 @@ impl Opening {
 }
 
 fn limits_money(policy: &Policy, place: &Place) -> bool {
-    let own = policy.cost_limit_usd.or(policy.session_cost_limit_usd);
-    !policy.observes() && own.or_else(|| parent_limit(place)).is_some()
+    !policy.observes() && (policy.limits_money() || parent_limit(place).is_some())
 }
 
 /// What an answer for want of money says of a tool that is why.

@@ -132,15 +132,21 @@ async fn governed(
             })
         }
         ReadBody::Opaque { bytes, encoding } => {
+            gate.metrics.event("opaque_body");
+            let spends = target.route != Route::CountTokens;
+            if spends {
+                let why = format!("its content-encoding is {encoding}; gzip and zstd are read");
+                let stopped = govern::stop_unread(gate, (target, api), &parts, &[], &why)?;
+                if let Some(stopped) = stopped {
+                    return Ok(stopped);
+                }
+            }
             tracing::warn!(
                 id = %target.id, encoding,
                 "passed on ungoverned: this content-encoding is not read here (gzip, zstd are)"
             );
-            gate.metrics.event("opaque_body");
-            let spends = target.route != Route::CountTokens;
-            let unmetered = spends && pass::unmetered(target, &parts)?;
             let response = Box::pin(pass::whole(gate, target, parts, bytes)).await;
-            Ok(if unmetered { pass::as_unmetered(response) } else { response })
+            Ok(if spends { pass::as_unmetered(response) } else { response })
         }
     }
 }

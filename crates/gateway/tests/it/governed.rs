@@ -175,20 +175,12 @@ async fn who_only_observes_changes_nothing_and_says_what_would_have_been_done() 
     assert!(!metrics.contains("softland_interventions_total{"), "nothing was done:\n{metrics}");
 }
 
-/// What nobody can follow is no turn of a run: a background response, several choices, a stored
-/// prompt, a body that is not read here but may be elsewhere.
+/// What nobody can follow is no turn of a run: a background response, several choices.
 #[tokio::test]
 async fn what_is_no_single_answer_passes_unmetered_or_not_at_all() {
-    let deep = (0..130).fold(json!({}), |inner, _| json!({"a": inner}));
-    let call = json!({"type": "tool_use", "id": "t", "name": "f", "input": deep});
-    let asked =
-        json!([{"role": "user", "content": "hi"}, {"role": "assistant", "content": [call]}]);
     let cases = [
-        (Api::Anthropic, json!({"model": "claude-sonnet-5-5", "max_tokens": 9, "messages": asked})),
-        (Api::Anthropic, json!({"messages": [{"role": "user", "content": "hi"}]})),
         (Api::Responses, json!({"model": "gpt-5.2", "input": "hi", "background": true})),
         (Api::Responses, json!({"model": "gpt-5.2", "input": "hi", "background": "true"})),
-        (Api::Responses, json!({"prompt": {"id": "pmpt_1"}})),
         (
             Api::Chat,
             json!({"model": "gpt-4.1", "n": 2,
@@ -196,8 +188,7 @@ async fn what_is_no_single_answer_passes_unmetered_or_not_at_all() {
         ),
     ];
     for (api, body) in cases {
-        let says = support::response("200 OK", &["content-type: application/json"], "{\"x\": 1}");
-        let provider = support::Provider::says(says).await;
+        let provider = support::Provider::says(odd()).await;
         let mut client = Client::on(api, false);
         client.body = body;
         let keys = [("tool_calls_limit", Key::Int(4))];
@@ -212,9 +203,66 @@ async fn what_is_no_single_answer_passes_unmetered_or_not_at_all() {
         let got = client.post(&gateway).await;
         assert_eq!((got.status(), got.header("x-should-retry")), (400, Some("false")));
         assert!(got.text().contains("allow_unmetered"), "{}", got.text());
-        let unread = client.body["model"].is_null();
-        assert_eq!(got.text().contains("has no `model`"), unread, "{}", got.text());
         assert_eq!(provider.count(), 1);
+    }
+}
+
+fn odd() -> String {
+    support::response("200 OK", &["content-type: application/json"], "{\"x\": 1}")
+}
+
+/// A request that cannot be read passes where no limit holds for it, since another reader may take
+/// it. Under any limit it is stopped, with an answer that the client can read.
+#[tokio::test]
+async fn what_cannot_be_read_is_stopped_under_any_limit() {
+    let keys: [&[(&str, Key)]; 11] = [
+        &[],
+        &[("mode", text("observe")), ("tool_calls_limit", Key::Int(4))],
+        &[("repeat_limit", Key::Int(2))],
+        &[("tool_calls_limit", Key::Int(4))],
+        &[("tool_limits", text("read_file=3"))],
+        &[("turns_limit", Key::Int(4))],
+        &[("result_chars_limit", Key::Int(4000))],
+        &[("tokens_limit", Key::Int(4000))],
+        &[("time_limit", text("1m"))],
+        &[("cost_limit_usd", text("1.00"))],
+        &[("session_cost_limit_usd", text("1.00"))],
+    ];
+    for (api, stream) in all() {
+        let whole = Client::on(api, stream).body;
+        let member = if api == Api::Responses { "input" } else { "messages" };
+        let (mut nameless, mut odd_history) = (whole.clone(), whole.clone());
+        nameless.as_object_mut().unwrap().remove("model");
+        odd_history[member] = json!(3);
+        let whole = whole.to_string();
+        let bodies = [
+            nameless.to_string(),
+            odd_history.to_string(),
+            // What other readers let pass.
+            whole.replace("\"stream\"", "\"top_p\":NaN,\"stream\"").replacen("{", "{\"a\":0,", 1),
+            format!("{whole} x"),
+        ];
+        for (n, body) in bodies.iter().enumerate() {
+            let keys = keys.iter().enumerate().filter(|(at, _)| *at < 4 || at % 4 == n);
+            for (at, keys) in keys {
+                let name = format!("{api:?}, stream: {stream}, {keys:?}: {body}");
+                let provider = support::Provider::says(odd()).await;
+                let gateway = Running::with(governed(&provider.url(), keys)).await;
+                let client = Client::on(api, stream);
+                let got = gateway.ask(client.request_of(&gateway, body)).await;
+                if at < 3 {
+                    assert_eq!((got.status(), got.text()), (200, "{\"x\": 1}"), "{name}");
+                    assert_eq!(provider.only().text(), *body, "{name}");
+                    continue;
+                }
+                assert_eq!((got.status(), provider.count()), (200, 0), "{name}: {}", got.text());
+                assert_eq!(got.header("x-softland-interventions"), Some("stop"), "{name}");
+                let response = support::reading::read(&got);
+                assert_eq!(response.end, support::reading::End::Whole, "{name}: {}", got.text());
+                assert!(response.text().contains("softland's, not the model's"), "{name}");
+                assert!(response.text().contains("could not read"), "{name}: {}", response.text());
+            }
+        }
     }
 }
 

@@ -267,11 +267,7 @@ fn answer_locally(exchange: &mut Exchange, reply: Option<&Reply>, done: &mut Don
     };
     let key = exchange.key.unwrap_or(Digest::EMPTY).then(Digest::of(text.as_bytes()));
     let model = Request::of(exchange.api, &exchange.body).map(|r| r.model.unescape().into_owned());
-    let prefix = match exchange.api {
-        Api::Anthropic => "msg_softland_",
-        Api::Chat => "chatcmpl-softland-",
-        Api::Responses => "resp_softland_",
-    };
+    let prefix = local::id_prefix(exchange.api);
     let (id, model) = (format!("{prefix}{key}"), model.unwrap_or_default());
     // None of it is the model's output but what was shown before.
     let used = Tokens { output: exchange.shown_output, ..exchange.last };

@@ -6,9 +6,18 @@ use softland_wire::chat::Event as Chunk;
 use softland_wire::responses::{Event, EventKind, Phase};
 use softland_wire::sse::Decoder;
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use softland_core::policy::Policy;
+use softland_core::{Digest, Pinned, Role, Run};
+use softland_wire::Tokens;
+
 use super::Exchange;
 use crate::framing::{self, Asks};
+use crate::local;
 use crate::out::Out;
+use crate::relay::Relay;
 
 impl Exchange {
     /// Ends a stream that has no other end with the protocol's error event, unless what waits in
@@ -36,6 +45,21 @@ pub fn error_event(api: Api, kind: &str, message: &str) -> Vec<u8> {
     let mut out = Vec::new();
     framing::of(api, Asks::default()).write_error(kind, message, &mut out);
     out
+}
+
+/// A whole response, streamed or not, in which softland says a text to a request that it cannot
+/// read. `model` is what the request names, as far as is known; `at` is now, in seconds since 1970.
+#[must_use]
+pub fn statement(api: Api, streams: bool, model: &str, text: &str, at: u64) -> Vec<u8> {
+    let pinned = Pinned::new(Arc::new(Policy::default()));
+    let run = Arc::new(Run::unlimited(pinned, Role::Gateway));
+    let framing = framing::of(api, Asks { at, ..Asks::default() });
+    let mut relay = Relay::new(framing, Role::Gateway, streams, run, BTreeSet::new());
+    let mut out = Out::quiet();
+    let digest = Digest::of(text.as_bytes()).then(Digest::of(&at.to_le_bytes()));
+    let id = format!("{}{digest}", local::id_prefix(api));
+    relay.close_local((&id, model), text, Tokens::default(), &[], &mut out);
+    out.bytes
 }
 
 /// An API's type of errors that are nobody's fault but the server's.

@@ -88,13 +88,18 @@ impl Client {
 
     /// The request as bytes.
     pub(crate) fn request(&self, gateway: &Running) -> String {
+        self.request_of(gateway, &self.body.to_string())
+    }
+
+    /// The request with this body in the place of its own.
+    pub(crate) fn request_of(&self, gateway: &Running, body: &str) -> String {
         let headers: Vec<&str> = self.headers.iter().map(String::as_str).collect();
         let path = match self.api {
             Api::Anthropic => "POST /v1/messages",
             Api::Chat => "POST /v1/chat/completions",
             Api::Responses => "POST /v1/responses",
         };
-        gateway.request(path, &headers, &self.body.to_string())
+        gateway.request(path, &headers, body)
     }
 
     pub(crate) async fn post(&self, gateway: &Running) -> Message {

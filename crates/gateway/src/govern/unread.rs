@@ -1,0 +1,141 @@
+//! Requests to a governed path that nobody here can read: which of them pass, and what the client
+//! of one is told that does not.
+//!
+//! Another reader may take what this one does not: without a limit such a request passes as it came.
+//! Under one it is not sent, since nothing in it could be counted, and what it leads to neither.
+
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::request::Parts;
+use http::{HeaderMap, Response, StatusCode};
+use softland_session::core::policy::Policy;
+use softland_session::statement;
+use softland_session::wire::Api;
+use softland_session::wire::json::{Cursor, Error};
+
+use crate::body::Body;
+use crate::errors::Refusal;
+use crate::gate::Gate;
+use crate::identify::Identity;
+use crate::route::Target;
+use crate::settings::{NotSelectable, Settings};
+
+const INTERVENTIONS: HeaderName = HeaderName::from_static("x-softland-interventions");
+
+/// What a request must say before the limits that hold for it are known.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Glimpse {
+    model: Option<String>,
+    streams: bool,
+}
+
+impl Glimpse {
+    /// What can be read of a body up to where it cannot.
+    fn of(body: &[u8]) -> Self {
+        let mut glimpse = Self::default();
+        let read = Cursor::from_bytes(body).and_then(|mut cursor| {
+            cursor.members(|cursor, member| {
+                if member.key.eq_str("model") {
+                    let model = cursor.string_or_skip()?;
+                    glimpse.model = model.map(|(model, _)| model.unescape().into_owned());
+                } else if member.key.eq_str("stream") {
+                    glimpse.streams = cursor.bool_or_skip()? == Some(true);
+                }
+                Ok::<_, Error>(())
+            })
+        });
+        if read.is_err() {
+            tracing::debug!("only a part of the request's members could be read");
+        }
+        glimpse
+    }
+}
+
+/// Answers a request that cannot be read where a limit holds for it; `None` where it may pass.
+/// `why`: what is in the way. `body`: as far as it is plain.
+///
+/// # Errors
+/// Where it selects a policy that it may not.
+pub(crate) fn stop(
+    gate: &Gate,
+    (target, api): (&Target, Api),
+    parts: &Parts,
+    body: &[u8],
+    why: &str,
+) -> Result<Option<Response<Body>>, Refusal> {
+    let glimpse = Glimpse::of(body);
+    let settings = &target.live.settings;
+    let header = Identity::of(&parts.headers, None).policy;
+    let limited = is_limited(settings, header.as_deref(), glimpse.model.as_deref());
+    let limited = limited
+        .map_err(|error| Refusal::new(StatusCode::FORBIDDEN, target.protocol, error.to_string()))?;
+    if !limited {
+        return Ok(None);
+    }
+    tracing::warn!(id = %target.id, why, "stopped: it cannot be read, and a limit holds");
+    gate.metrics.event("unread_stopped");
+    gate.metrics.intervention("stop");
+    let text = format!(
+        "[This answer is softland's, not the model's.]\n\nThe request was not sent: softland could not \
+         read it ({why}), so the limits that hold for it could not be kept."
+    );
+    let streams = glimpse.streams || takes_events(&parts.headers);
+    let model = glimpse.model.unwrap_or_default();
+    let bytes = statement(api, streams, &model, &text, gate.now() / 1000);
+    let mut response = Response::new(Body::full(bytes));
+    let kind = if streams { "text/event-stream; charset=utf-8" } else { "application/json" };
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response.headers_mut().insert(INTERVENTIONS, HeaderValue::from_static("stop"));
+    Ok(Some(response))
+}
+
+/// Whether a limit holds for a request. Where its model is not known, any route's policy may hold.
+fn is_limited(
+    settings: &Settings,
+    header: Option<&str>,
+    model: Option<&str>,
+) -> Result<bool, NotSelectable> {
+    let limits = |policy: &Policy| {
+        let money = policy.limits_money() && !settings.allow_unmetered;
+        !policy.observes() && (money || policy.limits_work())
+    };
+    let limited = |name: &str| settings.policy(name).is_none_or(|policy| limits(&policy));
+    if let Some(name) = settings.selected(header)? {
+        return Ok(limited(name));
+    }
+    if let Some(model) = model {
+        let route = settings.routes.iter().find(|route| route.matches(model));
+        return Ok(limited(route.and_then(|route| route.policy.as_deref()).unwrap_or("default")));
+    }
+    let mut routed = settings.routes.iter().filter_map(|route| route.policy.as_deref());
+    Ok(routed.any(limited) || limited("default"))
+}
+
+/// Whether a client says that it takes a stream: all that is known of one whose body is packed.
+fn takes_events(headers: &HeaderMap) -> bool {
+    let accepts = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    accepts.is_some_and(|accepts| accepts.to_ascii_lowercase().contains("text/event-stream"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_before_the_fault_is_read() {
+        let glimpse =
+            |model: Option<&str>, streams| Glimpse { model: model.map(str::to_owned), streams };
+        for (body, wanted) in [
+            (r#"{"model":"m","stream":true,"messages":"#, glimpse(Some("m"), true)),
+            (r#"{"stream" : true, "prompt":{"id":"p"}}"#, glimpse(None, true)),
+            (
+                r#"{"x":{"stream":true},"model":"a\u0062","stream":false}"#,
+                glimpse(Some("ab"), false),
+            ),
+            (r#"{"text":"\"stream\":true","model":3}"#, glimpse(None, false)),
+            ("[]", glimpse(None, false)),
+            ("", glimpse(None, false)),
+        ] {
+            assert_eq!(Glimpse::of(body.as_bytes()), wanted, "{body}");
+        }
+    }
+}
