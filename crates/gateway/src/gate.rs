@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::accounts::{Accounts, MemoryAccounts};
 use crate::body::Budget;
+use crate::conversations::Conversations;
 use crate::govern;
 use crate::guard::Guard;
 use crate::learned::Learned;
@@ -43,6 +44,7 @@ pub(crate) struct Gate {
     /// What providers have counted.
     pub(crate) counts: govern::Counts,
     pub(crate) names: Names,
+    pub(crate) conversations: Conversations,
     pub(crate) runs: Runs,
     pub(crate) ledger: Option<Ledger>,
     /// The label of requests that go nowhere.
@@ -103,6 +105,7 @@ impl Gate {
             learned: Learned::default(),
             counts: govern::Counts::default(),
             names: Names::new(clock(), std::process::id()),
+            conversations: Conversations::default(),
             runs: Runs::default(),
             ledger,
             no_upstream: Arc::from(""),

@@ -76,6 +76,7 @@ async fn make(asked: Arc<Asked>) -> Response<Body> {
         Ok(request) => request,
         Err(error) => return unread(&asked, &error).await,
     };
+    let turn = history::turn(&asked, &request).await;
     let joined = history::joined(&asked, &request).await;
     let (whole, chain) = joined.map_or((body.clone(), None), |(whole, chain)| (whole, Some(chain)));
     // What was joined from sound parts is sound.
@@ -89,6 +90,7 @@ async fn make(asked: Arc<Asked>) -> Response<Body> {
         Err(answer) => return *answer,
     };
     opening.join((whole.clone(), chain));
+    opening.turn = turn;
     if let Some(member) = request.apart {
         return opening.apart(member).await;
     }

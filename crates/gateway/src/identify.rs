@@ -134,6 +134,14 @@ impl Identity {
         identity
     }
 
+    /// The same for a request that names a conversation of its provider's: that is a session, where
+    /// nothing else names one.
+    pub(crate) fn in_conversation(mut self, id: Option<&str>) -> Self {
+        let id = id.filter(|id| !id.is_empty() && id.len() <= LONGEST);
+        self.session = self.session.or_else(|| Some(Name::Client(Arc::from(id?))));
+        self
+    }
+
     /// Under which name the conversation is kept; `None` where it has to be found by its content.
     pub(crate) fn scope(&self) -> Option<Arc<str>> {
         let session = self.session.as_ref()?;

@@ -6,6 +6,7 @@
 mod accounts;
 mod audit;
 mod body;
+mod conversations;
 mod detach;
 mod errors;
 mod gate;

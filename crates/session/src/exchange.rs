@@ -80,6 +80,11 @@ pub struct Exchange {
     tail: Vec<Json>,
     /// A paused turn in the tail that waits for its tool's result: which message it is, and what
     /// it is without that call.
+    /// How many of them the newest response was asked for with; `None` before the first one.
+    told: Option<usize>,
+    /// What answers the newest response's calls where nothing in the tail does: a conversation's log
+    /// has them.
+    unanswered: Json,
     paused: Option<(usize, Option<Json>)>,
     /// The history ends in a message of the system's: another one may not follow everywhere.
     ends_in_system: bool,
@@ -191,6 +196,8 @@ impl Exchange {
             paused: None,
             ends_in_system,
             grown: 0,
+            told: None,
+            unanswered: Vec::new(),
             nudged_bare: false,
             answer_tool,
             relay,
@@ -413,6 +420,8 @@ impl Exchange {
         self.spent = self.spent.plus(reply.billed);
         self.billed.push(reply.billed);
         self.last = reply.tokens;
+        self.told = Some(self.tail.len());
+        self.unanswered.clear();
         let finished = reply.finished();
         let class = classify(&finished, self.answer_tool.as_deref());
         self.vain = class == Class::Empty || looks_trivial(&finished);

@@ -80,6 +80,8 @@ pub struct Request<'a> {
     /// The history, or a part of it, is the provider's and is found under another name than
     /// `previous`: `conversation` of the Responses API.
     pub elsewhere: bool,
+    /// That name, where it is given as the API has it: the id of a conversation.
+    pub conversation: Option<Str<'a>>,
     /// Whether the provider keeps the response, so that a later request may go on from it: `store`
     /// of the Responses API, which is on where it is absent.
     pub stored: bool,

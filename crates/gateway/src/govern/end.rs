@@ -14,6 +14,7 @@ use softland_session::wire::Tokens;
 use softland_session::{Done, Event, Exchange, Intervention, Pending};
 
 use super::flow::Flow;
+use super::history;
 use super::open::Opening;
 use super::scope::Session;
 use crate::pages;
@@ -399,7 +400,10 @@ impl Flow {
         }
         let summary = self.summary(done.as_deref_mut());
         self.told_of_run(done.as_deref(), now);
-        let shown = done.as_mut().and_then(|done| done.shown.take());
+        let mut shown = done.as_mut().and_then(|done| done.shown.take());
+        if let Some(conversation) = shown.as_mut().and_then(|shown| shown.conversation.as_mut()) {
+            *conversation = history::conversation_of(&self.opening.asked, conversation);
+        }
         self.tape_ends(done.is_some());
         let (scope, mut changes) = (self.opening.place.scope.clone(), self.changes(done, now));
         changes.clues.extend(summary);

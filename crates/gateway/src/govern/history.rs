@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use softland_session::wire::request::Request;
 use softland_session::{Chain, Link};
+use tokio::sync::OwnedMutexGuard;
 
 use super::Asked;
 use super::scope::lost;
@@ -16,7 +17,8 @@ const LARGEST: usize = 64 << 20;
 /// A request with the history that it names, where that is known. Where it is not, the request
 /// passes on, and is counted from here.
 pub(super) async fn joined(asked: &Asked, request: &Request<'_>) -> Option<(Bytes, Chain)> {
-    let named = request.previous.map(|(id, _)| id.unescape().into_owned());
+    let previous = request.previous.map(|(id, _)| id.unescape().into_owned());
+    let named = previous.or_else(|| conversation(asked, request));
     if named.is_none() && !request.elsewhere {
         return None;
     }
@@ -29,6 +31,23 @@ pub(super) async fn joined(asked: &Asked, request: &Request<'_>) -> Option<(Byte
     asked.gate.metrics.event("history_unknown");
     tracing::info!(id = %asked.target.id, "history_unknown: counted from here");
     None
+}
+
+/// The name in the store of a request's conversation: ids are an upstream's own.
+fn conversation(asked: &Asked, request: &Request<'_>) -> Option<String> {
+    Some(conversation_of(asked, &request.conversation?.unescape()))
+}
+
+/// The name in the store of the conversation of an id.
+pub(super) fn conversation_of(asked: &Asked, id: &str) -> String {
+    format!("conversation:{}:{id}", asked.target.origin.label())
+}
+
+/// The turn of a request in its conversation: each goes on from what the one before it led to. The
+/// vendor refuses a second one while the first is answered; here it waits.
+pub(super) async fn turn(asked: &Asked, request: &Request<'_>) -> Option<OwnedMutexGuard<()>> {
+    let name = conversation(asked, request)?;
+    Some(asked.gate.conversations.turn(name).await)
 }
 
 /// What stands before a request, oldest first; `None` where a part of it is not known.

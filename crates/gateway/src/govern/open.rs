@@ -10,6 +10,7 @@ use softland_session::core::policy::{OnStoreLoss, Policy};
 use softland_session::core::{Digest, Facts, NanoUsd, Role};
 use softland_session::wire::request::Request;
 use softland_session::{Chain, Context, Opened, Out, Outline, summary, uses_tags};
+use tokio::sync::OwnedMutexGuard;
 
 use super::Asked;
 use super::above::{self, parent_limit};
@@ -54,6 +55,8 @@ pub(crate) struct Opening {
     /// Why this request's money is not held, where it is sent all the same: its policy has no
     /// limit of money, or says `on_store_loss = "open"`.
     pub(super) unheld: Option<String>,
+    /// Its turn in a conversation that the provider keeps, until it is over.
+    pub(crate) turn: Option<OwnedMutexGuard<()>>,
 }
 
 type Answer = Box<Response<Body>>;
@@ -66,7 +69,9 @@ impl Opening {
     pub(crate) async fn of(asked: &Arc<Asked>, request: &Request<'_>) -> Result<Box<Self>, Answer> {
         let outline = Outline::of(request);
         let user_id = request.user_id.map(|id| id.unescape());
+        let conversation = request.conversation.map(|id| id.unescape());
         let identity = Identity::of(&asked.parts.headers, user_id.as_deref());
+        let identity = identity.in_conversation(conversation.as_deref());
         let model: Arc<str> = request.model.unescape().into();
         let (target, path) = (&asked.target, asked.parts.uri.path());
         let direct = path.starts_with("/to/");
@@ -106,6 +111,7 @@ impl Opening {
             model,
             known_model,
             unheld,
+            turn: None,
         }))
     }
 
@@ -165,7 +171,8 @@ impl Opening {
             return Err(Box::new(cancelled(&self.asked.target)));
         }
         let (state, continues) = self.state(&run, self.at);
-        let known = self.known(&state);
+        // To a conversation others may have added since.
+        let known = self.known(&state).filter(|_| !request.elsewhere);
         let tariff =
             Tariff::of(&self.target.live.settings.prices, &self.model, self.known_model.row);
         let purse = self.purse(&run, &state);

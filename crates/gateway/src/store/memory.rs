@@ -193,8 +193,19 @@ impl Held {
 
     fn show(&mut self, shown: Shown) {
         let clock = self.tick();
-        let link = Arc::new(shown.link);
-        for id in shown.ids {
+        let Shown { mut ids, mut link, conversation } = shown;
+        if let Some(name) = conversation {
+            // It goes behind what is the newest now, whatever that was when its request came.
+            let before = self.links.get(name.as_str()).map(|(_, newest)| Arc::clone(newest));
+            link.before = before.and_then(|newest| newest.before.clone());
+            let own = place_in(&name, &link);
+            let newest = Link { before: Some(own.clone()), items: String::new(), ..link.clone() };
+            self.link_bytes += bytes_of(&newest);
+            self.links.insert(Arc::from(name), (clock, Arc::new(newest)));
+            ids.push(own);
+        }
+        let link = Arc::new(link);
+        for id in ids {
             self.links.insert(Arc::from(id), (clock, Arc::clone(&link)));
             self.link_bytes += bytes_of(&link);
         }
@@ -231,6 +242,12 @@ fn going_on(twins: &mut [Turn], here: Digest) -> Option<&mut Turn> {
     let again = || twins.iter().rposition(|twin| twin.child == Some(here));
     let at = new.or_else(again).or_else(|| twins.len().checked_sub(1))?;
     twins.get_mut(at)
+}
+
+/// The name of a conversation's link, another one for each place in it.
+fn place_in(conversation: &str, link: &Link) -> String {
+    let before = Digest::of(link.before.as_deref().unwrap_or_default().as_bytes());
+    format!("{conversation}:{}", before.then(Digest::of(link.items.as_bytes())))
 }
 
 fn bytes_of(link: &Link) -> usize {

@@ -3,14 +3,40 @@
 use std::borrow::Cow;
 
 use softland_core::models::capability::Nudge;
-use softland_core::{Because, Rung, Tail};
+use softland_core::{Because, Rung, Tail, lines};
+use softland_wire::Api;
 use softland_wire::request::Request;
 
 use super::{Exchange, plan};
 use crate::anthropic::rewrite;
+use crate::chain;
+use crate::framing::{Json, Who};
 use crate::out::Out;
 use crate::reply::{self, Reply};
 use crate::tail;
+
+/// What a provider's log of a conversation does not have yet of the tail, as items; `None` before
+/// it has anything of this request.
+pub(super) fn not_in_log(exchange: &Exchange) -> Option<String> {
+    exchange.told?;
+    let items = unsent(exchange);
+    if !items.is_empty() {
+        return Some(items);
+    }
+    // A request has to say something.
+    let ask = exchange.ladder.landing().map_or_else(|| lines::NUDGE.to_owned(), lines::ask);
+    String::from_utf8(exchange.relay.framing().said(Who::User, &ask)).ok()
+}
+
+/// What of the tail follows the newest response and is not the model's own, as items of the
+/// Responses API.
+pub(super) fn unsent(exchange: &Exchange) -> String {
+    let told = exchange.told.filter(|_| exchange.api == Api::Responses);
+    let new = told.and_then(|told| exchange.tail.get(told..)).unwrap_or_default();
+    let answers = std::iter::once(&exchange.unanswered).filter(|answers| !answers.is_empty());
+    let new: Vec<&[u8]> = answers.chain(new).map(Vec::as_slice).collect();
+    chain::not_in_log(&new.join(b",".as_slice()))
+}
 
 impl Exchange {
     /// Adds the tail for the next request.
@@ -25,7 +51,7 @@ impl Exchange {
             self.close_pause();
         }
         match tail {
-            Tail::Keep | Tail::Expire(_) => {}
+            Tail::Keep | Tail::Expire(_) => self.unanswered = self.refused(&reply),
             Tail::Refuse(because) => {
                 self.tail.extend(tail::refusal(self.relay.framing(), &reply, because))
             }
@@ -52,6 +78,15 @@ impl Exchange {
                 }
             }
         }
+    }
+
+    /// What answers a response's calls that no turn is made of.
+    fn refused(&self, reply: &Reply) -> Json {
+        let because = self.ladder.landing().filter(|_| self.api == Api::Responses);
+        let Some(because) = because else { return Json::new() };
+        let calls = reply.calls_in(&reply.blocks).map(|(call, _)| call).filter(|call| !call.server);
+        let answers: Vec<_> = calls.map(|call| (call, lines::refused(because))).collect();
+        if answers.is_empty() { Json::new() } else { self.relay.framing().results(&answers) }
     }
 
     /// Something other than the rest of a paused turn follows it: what it waited for is left out.

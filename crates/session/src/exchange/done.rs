@@ -8,8 +8,9 @@ use softland_wire::request::Request;
 use softland_wire::{Api, Tokens};
 
 use super::Exchange;
+use super::behind;
 use super::plan::shown_refusals;
-use super::shown::shown;
+use super::shown::{Newest, shown};
 use crate::chain::Shown;
 use crate::framing::Who;
 use crate::local;
@@ -77,7 +78,7 @@ pub(super) fn finish(
     class: Option<Class>,
     out: &mut Out,
 ) -> Done {
-    let reply = exchange.newest.take();
+    let (reply, unsent) = (exchange.newest.take(), behind::unsent(exchange));
     let (mut ended, local) = match end {
         Next::End { ended, local } => (Some(ended), local),
         Next::Pass | Next::Send { .. } => (None, false),
@@ -106,14 +107,15 @@ pub(super) fn finish(
         shown: None,
     };
     let bare = done.messages.is_empty();
+    let newest = Newest { reply: reply.as_ref(), unsent };
     if local {
         answer_locally(exchange, reply.as_ref(), &mut done, out);
-        done.shown = shown(exchange, None, bare, &done);
-    } else if let Some(reply) = reply {
-        take_turn(exchange, &reply, class, &mut done);
-        done.tail = kept_tail(exchange, &reply, &done);
-        done.shown = shown(exchange, Some(&reply), bare, &done);
-        exchange.relay.close(&reply, exchange.shown_output, &exchange.billed, out);
+        done.shown = shown(exchange, None, &newest, bare, &done);
+    } else if let Some(reply) = &reply {
+        take_turn(exchange, reply, class, &mut done);
+        done.tail = kept_tail(exchange, reply, &done);
+        done.shown = shown(exchange, Some(reply), &newest, bare, &done);
+        exchange.relay.close(reply, exchange.shown_output, &exchange.billed, out);
     } else {
         exchange.relay.abandon(out);
         done.messages.clear();

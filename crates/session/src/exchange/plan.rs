@@ -14,7 +14,8 @@ use softland_wire::json::write_str;
 use softland_wire::request::{BlockKind, Content, Request, ThinkingMode, ToolChoiceKind};
 use softland_wire::{Api, Splice};
 
-use super::Exchange;
+use super::{Exchange, behind};
+use crate::chain;
 use crate::framing::Asks;
 use crate::out::{Event, Intervention, Out};
 use crate::price::{says_uses, vendor};
@@ -165,7 +166,10 @@ pub(super) fn upstream(exchange: &Exchange) -> Bytes {
         return exchange.body.clone();
     };
     let mut splice = exchange.lines.clone();
-    splice.append_messages(&request, &exchange.tail);
+    let log = request.elsewhere.then(|| behind::not_in_log(exchange)).flatten();
+    if log.is_none() {
+        splice.append_messages(&request, &exchange.tail);
+    }
     match (rung, &exchange.answer_tool) {
         (Some(Rung::None), _) if declares(&request) => {
             splice.set_tool_choice(&request, none_of(exchange.api));
@@ -182,6 +186,10 @@ pub(super) fn upstream(exchange: &Exchange) -> Bytes {
 }
 
 /// What the client of a stream is told of usage, and whether softland needs to know more: limits on
+    if let Some(items) = log {
+        let body = chain::go_on(&request, &splice, &items);
+        return body.unwrap_or_else(|| exchange.body.clone());
+    }
 /// money and tokens count what the provider says.
 pub(super) fn asks(request: &Request<'_>, run: &Run, at: u64) -> Asks {
     let usage = request.stream_options.and_then(|options| options.include_usage);

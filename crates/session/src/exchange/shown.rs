@@ -12,11 +12,20 @@ use super::done::{self, Done};
 use crate::chain::{self, Chain, Link, Shown};
 use crate::reply::{self, Reply};
 
-/// The response that the client has now, to be remembered. `bare`: nothing of softland's stood
-/// behind the history when its last part was asked for.
+/// What the provider has said last, whether the client was shown it or not.
+pub(super) struct Newest<'a> {
+    /// The newest response.
+    pub(super) reply: Option<&'a Reply>,
+    /// Items that should have followed it, and were not sent.
+    pub(super) unsent: String,
+}
+
+/// The response that the client has now, to be remembered: `reply` is what it is of the provider's.
+/// `bare`: nothing of softland's stood behind the history when its last part was asked for.
 pub(super) fn shown(
     exchange: &Exchange,
     reply: Option<&Reply>,
+    newest: &Newest<'_>,
     bare: bool,
     done: &Done,
 ) -> Option<Shown> {
@@ -25,7 +34,9 @@ pub(super) fn shown(
     }
     // It was scanned when the exchange began.
     let request = Request::of(exchange.api, &exchange.body).ok()?;
-    if !request.stored || request.elsewhere {
+    let conversation = request.conversation.map(|id| id.unescape().into_owned());
+    let kept = if request.elsewhere { conversation.is_some() } else { request.stored };
+    if !kept {
         return None;
     }
     let (head, blocks) = exchange.relay.shown();
@@ -37,6 +48,7 @@ pub(super) fn shown(
     };
     let stays = reply.filter(|_| !done.local && (bare || done.tail.is_some()));
     let (upstream, add) = match stays {
+        _ if conversation.is_some() => (None, not_in_log(exchange, newest, &said, done)?),
         Some(reply) => (Some(reply.id.clone()), not_run(exchange, reply, done)?),
         None => {
             let governed = exchange.governed();
@@ -55,8 +67,23 @@ pub(super) fn shown(
     ids.retain(|id| !id.is_empty());
     ids.dedup();
     let items = join(&new.unwrap_or_default(), &said);
-    let before = chain.map(Chain::id).map(str::to_owned);
-    Some(Shown { ids, link: Link { before, items, upstream, add } })
+    let before = chain.and_then(Chain::id).map(str::to_owned);
+    Some(Shown { ids, conversation, link: Link { before, items, upstream, add } })
+}
+
+/// What a conversation's log does not have of what the client was shown, and what it waits for.
+fn not_in_log(exchange: &Exchange, newest: &Newest<'_>, said: &str, done: &Done) -> Option<String> {
+    if exchange.told.is_none() {
+        // Nothing of this request has come to the provider.
+        let governed = exchange.governed();
+        let governed = Request::of(exchange.api, &governed).ok()?;
+        return Some(join(&chain::new_items(&governed, None).unwrap_or_default(), said));
+    }
+    let waited_for = match newest.reply {
+        Some(reply) => not_run(exchange, reply, done)?,
+        None => newest.unsent.clone(),
+    };
+    Some(if done.local { join(&waited_for, said) } else { waited_for })
 }
 
 /// What answers the calls that the client was not shown: the provider waits for it.

@@ -39,6 +39,7 @@ pub(super) fn scan(body: &[u8]) -> Result<Request<'_>, RequestError> {
         stream_options: None,
         previous: None,
         elsewhere: false,
+        conversation: None,
         stored: false,
         apart: None,
         terms: found.terms,

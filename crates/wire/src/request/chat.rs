@@ -50,6 +50,7 @@ fn view(request: chat::Request<'_>) -> Request<'_> {
         stream_options: request.stream_options,
         previous: None,
         elsewhere: false,
+        conversation: None,
         stored: false,
         apart,
         terms: request.terms,

@@ -62,6 +62,7 @@ fn view(request: responses::Request<'_>) -> Request<'_> {
         stream_options: None,
         previous: request.previous_response_id,
         elsewhere: request.conversation.is_some(),
+        conversation: request.conversation.and_then(|conversation| conversation.id),
         stored: request.store != Some(false),
         apart: request.background.then_some("background"),
         terms: Terms {

@@ -1,0 +1,64 @@
+//! Conversations that a provider keeps, and whose turn it is in them: what one request of such a
+//! conversation leads to has to be known before the next one is decided on.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
+
+/// The conversations with a request under way.
+#[derive(Debug, Default)]
+pub(crate) struct Conversations {
+    turns: Mutex<HashMap<String, Weak<Turn<()>>>>,
+}
+
+impl Conversations {
+    /// Waits until no other request of the conversation is under way. The turn ends when what is
+    /// returned is dropped.
+    pub(crate) async fn turn(&self, name: String) -> OwnedMutexGuard<()> {
+        let turn = self.of(name);
+        turn.lock_owned().await
+    }
+
+    fn of(&self, name: String) -> Arc<Turn<()>> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(turn) = turns.get(&name).and_then(Weak::upgrade) {
+            return turn;
+        }
+        // Those that are over are looked for each time that the rest may have doubled.
+        if turns.len() == turns.capacity() {
+            turns.retain(|_, turn| turn.strong_count() > 0);
+        }
+        let turn = Arc::default();
+        turns.insert(name, Arc::downgrade(&turn));
+        turn
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_conversation_has_one_turn_at_a_time() {
+        let all = Conversations::default();
+        let first = all.turn("a".to_owned()).await;
+        let mut second = Box::pin(all.turn("a".to_owned()));
+        assert!(second.as_mut().now_or_never().is_none());
+        let other = all.turn("b".to_owned()).now_or_never();
+        assert!(other.is_some(), "another conversation does not wait");
+        drop(first);
+        assert!(second.now_or_never().is_some());
+    }
+
+    #[tokio::test]
+    async fn those_that_are_over_are_forgotten() {
+        let all = Conversations::default();
+        for n in 0..10_000 {
+            drop(all.turn(n.to_string()).await);
+        }
+        assert!(all.turns.lock().expect("no panic").len() < 100);
+    }
+}
