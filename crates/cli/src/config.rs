@@ -23,6 +23,7 @@ mod tests;
 mod upstream;
 
 pub(crate) use entry::{LISTEN, listen_address};
+pub(crate) use policy::unlimitable;
 pub(crate) use resolve::{Asked, Env, LEDGER};
 pub(crate) use upstream::Upstream;
 

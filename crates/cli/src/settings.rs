@@ -13,7 +13,7 @@ use softland_agent::tools::Means;
 use softland_agent::{Agent, AgentFile, Options, Problem, Root, ToolSet};
 
 use crate::args::{RunArgs, Which};
-use crate::config::{Config, no_policy};
+use crate::config::{Config, no_policy, unlimitable};
 use crate::failure::Failure;
 use crate::place::{Place, Places};
 use crate::programs;
@@ -145,7 +145,10 @@ fn policy(
     for (key, value) in args.keys.iter().filter(|_| asked) {
         policy.set(key, value).map_err(|error| Failure::usage(error.to_string()))?;
     }
-    Ok(policy)
+    match unlimitable(&policy).into_iter().next() {
+        Some(problem) => Err(Failure::usage(format!("tool_limits: {problem}"))),
+        None => Ok(policy),
+    }
 }
 
 fn model(args: &RunArgs, file: &AgentFile) -> Result<String, Failure> {

@@ -91,6 +91,8 @@ pub struct Run {
     last: Last,
     /// The answer tool of a client that forces one, where the policy names none.
     forced_answer: Option<String>,
+    /// Tools that the provider runs.
+    hosted: BTreeSet<String>,
     /// The next model message belongs to the same turn: it was paused, nudged, continued or
     /// refused, and the client has not spoken since.
     within_turn: bool,
@@ -122,14 +124,16 @@ impl Last {
 impl Run {
     /// A run that begins at a human message.
     pub(crate) fn begin(pinned: Pinned, role: Role, facts: Option<&Facts>) -> Self {
-        Self::begin_at(Digest::EMPTY, pinned, role, facts)
+        Self::begin_at(Digest::EMPTY, pinned, role, BTreeSet::new(), facts)
     }
 
-    /// A run that begins at a human message which stands at this place.
+    /// A run that begins at a human message which stands at this place. `hosted` are the tools that
+    /// the provider runs.
     pub(crate) fn begin_at(
         place: Digest,
         pinned: Pinned,
         role: Role,
+        hosted: BTreeSet<String>,
         facts: Option<&Facts>,
     ) -> Self {
         let mut run = Self {
@@ -144,6 +148,7 @@ impl Run {
             empty_in_row: 0,
             last: Last::Nothing,
             forced_answer: None,
+            hosted,
             within_turn: false,
         };
         run.carry(place);
@@ -177,7 +182,8 @@ impl Run {
     #[must_use]
     pub fn unlimited(pinned: Pinned, role: Role) -> Self {
         let policy = Policy { empty_limit: pinned.policy.empty_limit, ..Policy::default() };
-        Self::begin(Pinned { policy: Arc::new(policy), ..pinned }, role, None)
+        let pinned = Pinned { policy: Arc::new(policy), ..pinned };
+        Self::begin(pinned, role, None)
     }
 
     /// Takes a turn of the model into account.
@@ -263,6 +269,12 @@ impl Run {
     #[must_use]
     pub fn answer_tool(&self) -> Option<&str> {
         self.policy().answer_tool.as_deref().or(self.forced_answer.as_deref())
+    }
+
+    /// Whether the provider runs this tool.
+    #[must_use]
+    pub fn is_hosted(&self, tool: &str) -> bool {
+        self.hosted.contains(tool)
     }
 
     pub(crate) fn answers_by(&mut self, tool: Option<&str>) {

@@ -8,6 +8,7 @@
 
 mod compaction;
 mod flat;
+mod hosted;
 mod results;
 mod shell;
 #[cfg(test)]
@@ -17,6 +18,7 @@ mod tools;
 
 pub use compaction::{asks_for_summary, is_volatile_system};
 pub use flat::{FLAT, Flat, FlatResult};
+pub use hosted::{hosted_name, unlimitable};
 pub use results::{
     exit_failed, is_cleared, is_unfinished, is_volatile_field, is_volatile_line, may_be_cleared,
     may_be_unfinished, may_hold_volatile_line, may_tell_exit, may_tell_exit_escaped,

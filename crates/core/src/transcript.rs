@@ -37,6 +37,8 @@ pub struct Transcript {
     arrival: Option<Arrival>,
     /// The answer tool that the client forces.
     answer_tool: Option<String>,
+    /// Tools that the provider runs.
+    hosted: BTreeSet<String>,
     /// Where runs of the name that the conversation goes by began, if it has one.
     named: Option<BTreeSet<Digest>>,
 }
@@ -79,6 +81,7 @@ impl Transcript {
             opener: None,
             arrival: None,
             answer_tool: None,
+            hosted: BTreeSet::new(),
             named: None,
         }
     }
@@ -125,6 +128,12 @@ impl Transcript {
     /// forces. To be said before anything is taken.
     pub fn answer_by(&mut self, tool: Option<String>) {
         self.answer_tool = tool;
+    }
+
+    /// Says which tools the requests declare that the provider runs. To be said before anything is
+    /// taken.
+    pub fn host(&mut self, tools: BTreeSet<String>) {
+        self.hosted = tools;
     }
 
     /// Says that the conversation goes by a name of its user's, for policies whose runs are begun
@@ -229,7 +238,7 @@ impl Transcript {
         let key = self.chain;
         let known = self.records.get(&key).map(|known| (**known).clone());
         let pinned = known.unwrap_or_else(|| Pinned::new(Arc::clone(&self.policy)));
-        let mut run = Run::begin_at(key, pinned, self.role, facts);
+        let mut run = Run::begin_at(key, pinned, self.role, self.hosted.clone(), facts);
         run.answers_by(self.answer_tool.as_deref());
         let mut step = Step { starts_run: true, ..Step::default() };
         if let Phase::Landing { because, .. } = run.phase() {

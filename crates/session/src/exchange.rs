@@ -9,6 +9,7 @@
 mod behind;
 mod context;
 mod done;
+mod hosted;
 mod notice;
 mod opened;
 mod plan;
@@ -78,13 +79,13 @@ pub struct Exchange {
     ladder: Ladder,
     /// Messages behind the governed history.
     tail: Vec<Json>,
-    /// A paused turn in the tail that waits for its tool's result: which message it is, and what
-    /// it is without that call.
     /// How many of them the newest response was asked for with; `None` before the first one.
     told: Option<usize>,
     /// What answers the newest response's calls where nothing in the tail does: a conversation's log
     /// has them.
     unanswered: Json,
+    /// A paused turn in the tail that waits for its tool's result: which message it is, and what
+    /// it is without that call.
     paused: Option<(usize, Option<Json>)>,
     /// The history ends in a message of the system's: another one may not follow everywhere.
     ends_in_system: bool,
@@ -163,9 +164,7 @@ impl Exchange {
         plan::tell(newest, matches!(next, Next::Send { .. }), out);
         let asks = plan::asks(request, &run, asked_at);
         let mut lines = splice;
-        if let Some(uses) = uses {
-            plan::bound_uses(request, uses, &mut lines);
-        }
+        hosted::bound(request, &run, uses, &mut lines);
         if asks.hidden_usage {
             lines.include_usage(request.text, request.span, request.stream_options);
         }
@@ -193,11 +192,11 @@ impl Exchange {
             facts,
             ladder,
             tail: Vec::new(),
+            told: None,
+            unanswered: Vec::new(),
             paused: None,
             ends_in_system,
             grown: 0,
-            told: None,
-            unanswered: Vec::new(),
             nudged_bare: false,
             answer_tool,
             relay,
@@ -417,11 +416,11 @@ impl Exchange {
 
     fn take(&mut self, response: Response, out: &mut Out) {
         let reply = response.reply;
+        self.told = Some(self.tail.len());
+        self.unanswered.clear();
         self.spent = self.spent.plus(reply.billed);
         self.billed.push(reply.billed);
         self.last = reply.tokens;
-        self.told = Some(self.tail.len());
-        self.unanswered.clear();
         let finished = reply.finished();
         let class = classify(&finished, self.answer_tool.as_deref());
         self.vain = class == Class::Empty || looks_trivial(&finished);

@@ -1,6 +1,7 @@
 //! `[policy.NAME]`: policy keys over the built-in policy of that name.
 
 use softland_agent::core::policy::{KeyError, Policy};
+use softland_agent::core::tables;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -34,6 +35,11 @@ impl Reader<'_> {
         for (key, value) in table {
             let name = key.get_ref().as_ref();
             match policy.set(name, &plain(value.get_ref())) {
+                Ok(()) if name == "tool_limits" => {
+                    for problem in unlimitable(&policy) {
+                        self.problem(key.span().start, &format!("{place}.{name}"), &problem);
+                    }
+                }
                 Ok(()) => {}
                 Err(KeyError::Unknown { nearest, .. }) => {
                     let hint = match nearest {
@@ -52,4 +58,13 @@ impl Reader<'_> {
         }
         policy
     }
+}
+
+/// What is wrong with limits of tools that no API holds, a message each.
+pub(crate) fn unlimitable(policy: &Policy) -> Vec<String> {
+    let wrong = policy.tool_limits.keys().filter_map(|tool| {
+        let why = tables::unlimitable(tool)?;
+        Some(format!("the limit of `{tool}` {why}"))
+    });
+    wrong.collect()
 }

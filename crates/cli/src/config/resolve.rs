@@ -13,7 +13,7 @@ use softland_agent::http::provider::PROVIDERS;
 use softland_gateway::{Admin, BaseUrl, Limits, LogSettings, Prices, Secret, Settings, Upstream};
 
 use super::gateway::{Ledger, Retention};
-use super::{Config, Variable, no_policy};
+use super::{Config, Variable, no_policy, unlimitable};
 use crate::audit::Pages;
 
 /// Where the gateway listens where nothing else is said.
@@ -58,6 +58,7 @@ impl Config {
         let forced_policy = reading.forced_policy();
         let mut problems = reading.problems;
         problems.extend(self.reachable_by_strangers(asked));
+        problems.extend(unlimitable_flags(&asked.keys));
         if !problems.is_empty() {
             return Err(problems);
         }
@@ -293,6 +294,13 @@ fn secret(variable: &Variable, text: &str) -> Result<Secret, String> {
         "{}: the value of {} has characters that no header may have (line breaks or spaces?)",
         variable.place, variable.name
     ))
+}
+
+/// What is wrong with `--tool-limits`; the config's own were looked at when it was read.
+fn unlimitable_flags(keys: &[(&'static str, Value)]) -> Vec<String> {
+    let limits = keys.iter().filter(|(key, _)| *key == "tool_limits").cloned().collect::<Vec<_>>();
+    let wrong = unlimitable(&with_keys(Policy::default(), &limits));
+    wrong.into_iter().map(|problem| format!("--tool-limits: {problem}")).collect()
 }
 
 fn with_keys(mut policy: Policy, keys: &[(&'static str, Value)]) -> Policy {

@@ -1,6 +1,7 @@
 //! `tool_limits`: a tool at its own limit is refused by name; three turns so refused land the run.
 
-use alloc::string::ToString as _;
+use alloc::collections::BTreeSet;
+use alloc::string::{String, ToString as _};
 
 use crate::because::{Because, Reason};
 use crate::policy::Policy;
@@ -13,6 +14,17 @@ pub(crate) const REFUSALS: u64 = 3;
 pub(crate) fn refused(tool: &str, used: u64, policy: &Policy) -> Option<Because> {
     let limit = *policy.tool_limits.get(tool)?;
     (used >= limit).then(|| Because::count(Reason::Tool(tool.to_string()), used, limit))
+}
+
+/// Why a run lands that has used up the limit of a tool which the provider runs: nobody else can
+/// refuse it. `hosted` are those that its requests declare.
+pub(crate) fn spent(used: &Used, hosted: &BTreeSet<String>, policy: &Policy) -> Option<Because> {
+    let limits = policy.tool_limits.iter().filter(|(tool, _)| hosted.contains(*tool));
+    let mut spent = limits.filter_map(|(tool, limit)| {
+        let used = used.by_tool.get(tool).copied().unwrap_or(0);
+        (used >= *limit).then(|| Because::count(Reason::Tool(tool.clone()), used, *limit))
+    });
+    spent.next()
 }
 
 /// Whether the next refusal is the one that lands the run.

@@ -53,6 +53,7 @@ impl Run {
         let policy = &self.pinned.policy;
         rules::calls::reached(&self.used, policy)
             .or_else(|| rules::tool::reached(&self.used, 0, policy))
+            .or_else(|| rules::tool::spent(&self.used, &self.hosted, policy))
             .or_else(|| rules::result_chars::reached(&self.used, policy))
             .or_else(|| rules::turns::reached(&self.used, policy))
             .or_else(|| self.decided_here(facts))

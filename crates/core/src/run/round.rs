@@ -69,11 +69,14 @@ impl OpenRound {
         };
         for call in &calls {
             let counts_total = call.admission.runs();
-            if counts_total || call.admission == Admission::Server {
-                match run.used.by_tool.get_mut(call.words.tool()) {
+            let hosted = call.admission == Admission::Server;
+            if counts_total || hosted {
+                let tool = call.words.tool();
+                let tool = if hosted { tables::hosted_name(tool) } else { tool };
+                match run.used.by_tool.get_mut(tool) {
                     Some(count) => *count += 1,
                     None => {
-                        run.used.by_tool.insert(call.words.tool().to_owned(), 1);
+                        run.used.by_tool.insert(tool.to_owned(), 1);
                     }
                 }
             }

@@ -9,7 +9,7 @@ use softland_core::{Facts, Here, Role, Transcript};
 use softland_wire::request::Request;
 
 use super::context::{Context, Most};
-use super::{Exchange, plan};
+use super::{Exchange, hosted, plan};
 use crate::anthropic::history::Fold;
 use crate::chain::Chain;
 use crate::out::Out;
@@ -55,6 +55,7 @@ impl<'a> Opened<'a> {
         let (fold, goes_on) = past::read(remembered.past.as_ref(), records, &policy, |records| {
             let mut transcript = Transcript::new(role, Arc::clone(&policy), records);
             transcript.answer_by(plan::forced_answer(request));
+            transcript.host(hosted::declared(request));
             let remembered = (role == Role::Gateway).then(|| remembered.clone());
             Fold::new(request, transcript, remembered, reader.clone())
         });

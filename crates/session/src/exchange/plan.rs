@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use softland_core::models::billing::{self, RunBy};
 use softland_core::models::capability::{Capability, Thinking};
-use softland_core::policy::Batch;
+use softland_core::policy::{Batch, Landing};
 use softland_core::{
     Admission, Because, Call, Class, Facts, Next, Reason, Role, Run, Rung, Setting, Signal,
     SignalKind, Step, known_answer_tool,
@@ -14,11 +13,11 @@ use softland_wire::json::write_str;
 use softland_wire::request::{BlockKind, Content, Request, ThinkingMode, ToolChoiceKind};
 use softland_wire::{Api, Splice};
 
-use super::{Exchange, behind};
+use super::{Exchange, behind, hosted};
 use crate::chain;
 use crate::framing::Asks;
 use crate::out::{Event, Intervention, Out};
-use crate::price::{says_uses, vendor};
+
 use crate::tags::{Reader, uses_tags};
 
 /// The answer tool that the client forces, by a name that is known for one.
@@ -56,7 +55,10 @@ pub(super) fn setting(
     let role = run.role();
     Setting {
         role,
-        landing: policy.landing,
+        landing: match policy.landing {
+            Landing::Auto | Landing::Ask if hosted::lands(run) => Landing::None,
+            landing => landing,
+        },
         empty_limit: policy.empty_limit,
         empty_before: run.empty_in_row(),
         may_force: answer_tool.is_some_and(declared) && capability.may_force(thinking_of(request)),
@@ -182,14 +184,14 @@ pub(super) fn upstream(exchange: &Exchange) -> Bytes {
     if let Some(tokens) = tokens {
         splice.set_max_tokens(&request, tokens);
     }
-    apply(exchange, &splice)
-}
-
-/// What the client of a stream is told of usage, and whether softland needs to know more: limits on
     if let Some(items) = log {
         let body = chain::go_on(&request, &splice, &items);
         return body.unwrap_or_else(|| exchange.body.clone());
     }
+    apply(exchange, &splice)
+}
+
+/// What the client of a stream is told of usage, and whether softland needs to know more: limits on
 /// money and tokens count what the provider says.
 pub(super) fn asks(request: &Request<'_>, run: &Run, at: u64) -> Asks {
     let usage = request.stream_options.and_then(|options| options.include_usage);
@@ -199,22 +201,6 @@ pub(super) fn asks(request: &Request<'_>, run: &Run, at: u64) -> Asks {
         run.role() == Role::Gateway && run.policy().counts_usage() && !run.policy().observes();
     let hidden_usage = request.api == Api::Chat && request.stream && counts && !usage;
     Asks { usage, hidden_usage, at }
-}
-
-/// Bounds the provider's own tools that can be bounded and say no number themselves.
-pub(super) fn bound_uses(request: &Request<'_>, uses: u64, lines: &mut Splice) {
-    let vendor = vendor(request.api);
-    for tool in request.tools.iter().flat_map(|tools| &tools.list) {
-        let kind = tool.kind.map(|kind| billing::run_by(vendor, &kind.unescape()));
-        let counted = matches!(kind, Some(RunBy::Provider(hosted)) if hosted.counted);
-        if !counted || says_uses(request, tool) {
-            continue;
-        }
-        lines.limit_uses(request, tool, uses);
-        if request.api == Api::Responses {
-            return;
-        }
-    }
 }
 
 /// The choice of no tool.

@@ -94,6 +94,15 @@ fn wrong_values_say_where_and_what_is_allowed() {
         ("allowed_hosts = 'a'", "c.toml:1: allowed_hosts: must be a list of host names"),
         ("allowed_hosts = ['https://a']", "c.toml:1: allowed_hosts: must be a list of host names"),
         ("allow_unmetered = 1", "c.toml:1: allow_unmetered: must be true or false, got 1"),
+        (
+            "[policy.x]\ntool_limits = { grep = 3, code_execution = 2 }",
+            "c.toml:2: policy.x.tool_limits: the limit of `code_execution` cannot be held: \
+             Anthropic's Messages API runs this tool itself and takes no limit for it",
+        ),
+        (
+            "[policy.x]\ntool_limits = { web_search_call = 3 }",
+            "no tool has this name: calls of it are counted as `web_search`",
+        ),
         ("header_policies = 'a'", "c.toml:1: header_policies: must be a list of names of policies"),
         ("header_policies = [1]", "c.toml:1: header_policies: must be a list of names of policies"),
         (

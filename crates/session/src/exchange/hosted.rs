@@ -1,0 +1,95 @@
+//! Tools that the provider runs: which a request declares, and how often it may use them by
+//! `tool_limits`.
+//!
+//! Nobody can refuse a call of theirs, so the request says how many are left. Where none is, the run
+//! lands.
+
+use std::collections::BTreeSet;
+
+use softland_core::models::billing::{self, RunBy};
+use softland_core::tables::hosted_name;
+use softland_core::{Reason, Run};
+use softland_wire::request::{Request, Tool};
+use softland_wire::{Api, Splice};
+
+use crate::price::{says_uses, vendor};
+
+/// How the types begin that Anthropic's own tools have which the client runs.
+const BY_CLIENT: [&str; 4] = ["custom", "bash_", "text_editor_", "memory_"];
+/// The types of OpenAI's own tools that OpenAI runs, and the names that their calls count under.
+const OPENAI: [(&str, &str); 5] = [
+    ("web_search", "web_search"),
+    ("file_search", "file_search"),
+    ("code_interpreter", "code_interpreter"),
+    ("image_generation", "image_generation"),
+    ("mcp", "mcp"),
+];
+
+/// The names of the tools that the provider runs, as their calls are counted.
+pub(super) fn declared(request: &Request<'_>) -> BTreeSet<String> {
+    let tools = request.tools.iter().flat_map(|tools| &tools.list);
+    tools.filter_map(|tool| name_of(request.api, tool)).collect()
+}
+
+fn name_of(api: Api, tool: &Tool<'_>) -> Option<String> {
+    let kind = tool.kind?.unescape();
+    match api {
+        Api::Anthropic => {
+            let by_client = BY_CLIENT.iter().any(|own| kind.starts_with(own));
+            // Those of a computer and a browser are toolsets: the client runs them.
+            let toolset = kind.starts_with("computer") || kind.starts_with("browser");
+            (!by_client && !toolset).then(|| hosted_name(&tool.name.unescape()).to_owned())
+        }
+        Api::Responses => {
+            let known = OPENAI.iter().find(|(own, _)| kind.starts_with(own))?;
+            Some(known.1.to_owned())
+        }
+        Api::Chat => None,
+    }
+}
+
+/// Whether the run lands for the limit of a tool that the provider runs: it would run it for a
+/// request that may still call tools, too.
+pub(super) fn lands(run: &Run) -> bool {
+    let because = run.phase().because();
+    because
+        .is_some_and(|because| matches!(&because.reason, Reason::Tool(tool) if run.is_hosted(tool)))
+}
+
+/// Says in a request how often each may be used: those that have a limit by what is left of it, and
+/// `uses` times those that can be bounded and say no number themselves. Anthropic's are bounded one
+/// by one, OpenAI's all together.
+pub(super) fn bound(request: &Request<'_>, run: &Run, uses: Option<u64>, splice: &mut Splice) {
+    let tools: &[Tool<'_>] = request.tools.as_ref().map_or(&[], |tools| &tools.list);
+    let most = |tool: &Tool<'_>| {
+        let uses = uses.filter(|_| says_nothing(request, tool));
+        left(request.api, run, tool).into_iter().chain(uses).min()
+    };
+    if request.api == Api::Responses {
+        let all = tools.iter().filter_map(|tool| Some((most(tool)?, tool)));
+        if let Some((most, tool)) = all.min_by_key(|(most, _)| *most) {
+            splice.limit_uses(request, tool, most);
+        }
+        return;
+    }
+    for tool in tools {
+        if let Some(most) = most(tool) {
+            splice.limit_uses(request, tool, most);
+        }
+    }
+}
+
+/// The uses of a tool that its limit leaves. No API takes a zero: a run without any left lands.
+fn left(api: Api, run: &Run, tool: &Tool<'_>) -> Option<u64> {
+    let policy = run.policy();
+    let name = name_of(api, tool).filter(|_| !policy.observes())?;
+    let used = run.used().by_tool.get(&name).copied().unwrap_or(0);
+    Some(policy.tool_limits.get(&name)?.saturating_sub(used).max(1))
+}
+
+/// Whether a tool can be bounded, and the request does not say how often it may be used.
+fn says_nothing(request: &Request<'_>, tool: &Tool<'_>) -> bool {
+    let kind = tool.kind.map(|kind| billing::run_by(vendor(request.api), &kind.unescape()));
+    let counted = matches!(kind, Some(RunBy::Provider(hosted)) if hosted.counted);
+    counted && !says_uses(request, tool)
+}
