@@ -7,8 +7,6 @@
     reason = "in test helpers to panic is to fail the test"
 )]
 
-use crate::support;
-
 use std::sync::{Arc, Mutex};
 
 use crate::support::client::Client;

@@ -7,6 +7,7 @@ mod audit_page;
 mod bodies;
 mod chained;
 mod compaction;
+mod deep;
 mod ends;
 mod faults;
 mod fees;

@@ -3,18 +3,16 @@
 
 #![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::support::client::{Client, all};
+use crate::support::script::{Form, whole};
+use crate::support::sim::{governed, text};
+use crate::support::{Message, Provider, Running, response};
 use serde_json::{Value, json};
 use softland_session::core::policy::Value as Key;
 use softland_session::wire::Api;
-use support::client::{Client, all};
-use support::script::{Form, whole};
-use support::sim::{governed, text};
-use support::{Message, Provider, Running, response};
 
 /// What stands for deep arguments until a text is sent: no reader of the tests takes them.
 const DEEP: &str = r#"{"x":"DEEP"}"#;
