@@ -79,11 +79,8 @@ pub struct Exchange {
     ladder: Ladder,
     /// Messages behind the governed history.
     tail: Vec<Json>,
-    /// How many of them the newest response was asked for with; `None` before the first one.
-    told: Option<usize>,
-    /// What answers the newest response's calls where nothing in the tail does: a conversation's log
-    /// has them.
-    unanswered: Json,
+    /// What of them a provider has that keeps a log.
+    log: behind::Log,
     /// A paused turn in the tail that waits for its tool's result: which message it is, and what
     /// it is without that call.
     paused: Option<(usize, Option<Json>)>,
@@ -139,7 +136,7 @@ impl Exchange {
         let Opened { chain, policy, reader, asked_at, uses, remark, .. } = opened;
         let here = fold.here;
         let newest = fold.newest(&facts);
-        let Fold { transcript, splice, fresh, .. } = fold;
+        let Fold { transcript, splice: mut lines, fresh, .. } = fold;
         // A history without a user message has no run: it is passed on as it is.
         let (key, run, records) = transcript.into_parts();
         let run = run.unwrap_or_else(|| Arc::new(Run::unlimited(Pinned::new(policy), role)));
@@ -163,7 +160,6 @@ impl Exchange {
         let next = ladder.first();
         plan::tell(newest, matches!(next, Next::Send { .. }), out);
         let asks = plan::asks(request, &run, asked_at);
-        let mut lines = splice;
         hosted::bound(request, &run, uses, &mut lines);
         if asks.hidden_usage {
             lines.include_usage(request.text, request.span, request.stream_options);
@@ -192,8 +188,7 @@ impl Exchange {
             facts,
             ladder,
             tail: Vec::new(),
-            told: None,
-            unanswered: Vec::new(),
+            log: behind::Log::default(),
             paused: None,
             ends_in_system,
             grown: 0,
@@ -416,8 +411,7 @@ impl Exchange {
 
     fn take(&mut self, response: Response, out: &mut Out) {
         let reply = response.reply;
-        self.told = Some(self.tail.len());
-        self.unanswered.clear();
+        self.log = behind::Log { told: Some(self.tail.len()), unanswered: Json::new() };
         self.spent = self.spent.plus(reply.billed);
         self.billed.push(reply.billed);
         self.last = reply.tokens;

@@ -400,10 +400,8 @@ impl Flow {
         }
         let summary = self.summary(done.as_deref_mut());
         self.told_of_run(done.as_deref(), now);
-        let mut shown = done.as_mut().and_then(|done| done.shown.take());
-        if let Some(conversation) = shown.as_mut().and_then(|shown| shown.conversation.as_mut()) {
-            *conversation = history::conversation_of(&self.opening.asked, conversation);
-        }
+        let shown = done.as_mut().and_then(|done| done.shown.take());
+        let shown = shown.map(|shown| history::kept_as(&self.opening.asked, shown));
         self.tape_ends(done.is_some());
         let (scope, mut changes) = (self.opening.place.scope.clone(), self.changes(done, now));
         changes.clues.extend(summary);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use softland_session::wire::request::Request;
-use softland_session::{Chain, Link};
+use softland_session::{Chain, Link, Shown};
 use tokio::sync::OwnedMutexGuard;
 
 use super::Asked;
@@ -39,8 +39,14 @@ fn conversation(asked: &Asked, request: &Request<'_>) -> Option<String> {
 }
 
 /// The name in the store of the conversation of an id.
-pub(super) fn conversation_of(asked: &Asked, id: &str) -> String {
+fn conversation_of(asked: &Asked, id: &str) -> String {
     format!("conversation:{}:{id}", asked.target.origin.label())
+}
+
+/// What a client was shown, with the name in the store of the conversation that it belongs to.
+pub(super) fn kept_as(asked: &Asked, shown: Shown) -> Shown {
+    let conversation = shown.conversation.map(|id| conversation_of(asked, &id));
+    Shown { conversation, ..shown }
 }
 
 /// The turn of a request in its conversation: each goes on from what the one before it led to. The

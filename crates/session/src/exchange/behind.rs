@@ -15,10 +15,20 @@ use crate::out::Out;
 use crate::reply::{self, Reply};
 use crate::tail;
 
+/// What a provider that keeps a conversation as a log has of an exchange.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    /// How many messages of the tail the newest response was asked for with; `None` before the first
+    /// one.
+    pub(super) told: Option<usize>,
+    /// What answers that response's calls where nothing in the tail does.
+    pub(super) unanswered: Json,
+}
+
 /// What a provider's log of a conversation does not have yet of the tail, as items; `None` before
 /// it has anything of this request.
 pub(super) fn not_in_log(exchange: &Exchange) -> Option<String> {
-    exchange.told?;
+    exchange.log.told?;
     let items = unsent(exchange);
     if !items.is_empty() {
         return Some(items);
@@ -31,9 +41,9 @@ pub(super) fn not_in_log(exchange: &Exchange) -> Option<String> {
 /// What of the tail follows the newest response and is not the model's own, as items of the
 /// Responses API.
 pub(super) fn unsent(exchange: &Exchange) -> String {
-    let told = exchange.told.filter(|_| exchange.api == Api::Responses);
+    let told = exchange.log.told.filter(|_| exchange.api == Api::Responses);
     let new = told.and_then(|told| exchange.tail.get(told..)).unwrap_or_default();
-    let answers = std::iter::once(&exchange.unanswered).filter(|answers| !answers.is_empty());
+    let answers = std::iter::once(&exchange.log.unanswered).filter(|answers| !answers.is_empty());
     let new: Vec<&[u8]> = answers.chain(new).map(Vec::as_slice).collect();
     chain::not_in_log(&new.join(b",".as_slice()))
 }
@@ -51,7 +61,7 @@ impl Exchange {
             self.close_pause();
         }
         match tail {
-            Tail::Keep | Tail::Expire(_) => self.unanswered = self.refused(&reply),
+            Tail::Keep | Tail::Expire(_) => self.log.unanswered = self.refused(&reply),
             Tail::Refuse(because) => {
                 self.tail.extend(tail::refusal(self.relay.framing(), &reply, because))
             }

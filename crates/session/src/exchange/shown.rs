@@ -73,7 +73,7 @@ pub(super) fn shown(
 
 /// What a conversation's log does not have of what the client was shown, and what it waits for.
 fn not_in_log(exchange: &Exchange, newest: &Newest<'_>, said: &str, done: &Done) -> Option<String> {
-    if exchange.told.is_none() {
+    if exchange.log.told.is_none() {
         // Nothing of this request has come to the provider.
         let governed = exchange.governed();
         let governed = Request::of(exchange.api, &governed).ok()?;
