@@ -1,6 +1,8 @@
 //! Money beside plain tokens: tools that the provider runs, tiers, what no request shows; and what
 //! becomes of a request that a limit has no room for.
 
+#![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
+
 use serde_json::{Value, json};
 use softland_gateway::Prices;
 use softland_session::core::models::Price;
