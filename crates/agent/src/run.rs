@@ -231,8 +231,8 @@ impl Setup {
         let capability =
             agent.options.capability.unwrap_or_else(|| models::capability(provider, name));
         let mut policy = agent.policy.clone();
-        if policy.landing == Landing::Respond && policy.answer_tool.is_none() {
-            policy.answer_tool = Some(RESPOND.to_owned());
+        if policy.landing == Landing::Respond && policy.answer_tool.is_empty() {
+            policy.answer_tool.push(RESPOND.to_owned());
         }
         let money = policy.cost_limit_usd.or(policy.session_cost_limit_usd);
         if money.is_some() && price.is_none() {

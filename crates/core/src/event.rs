@@ -21,6 +21,9 @@ pub struct User<'a> {
     pub media: bool,
     /// The name of who speaks, where the protocol has one.
     pub name: Option<Cow<'a, str>>,
+    /// Whether a person's message stands right behind its results, where those have one of their
+    /// own.
+    pub spoken_after: bool,
 }
 
 /// One text of a user message, with the digest of its words, which several ask for.
@@ -75,6 +78,8 @@ pub struct ToolResult<'a> {
     pub chars: u64,
     /// Whether the call failed.
     pub failed: bool,
+    /// Whether it asks for the call once more, in the form that was asked for.
+    pub sent_back: bool,
     /// Whether it says that what was asked about still runs: then the call polls.
     pub unfinished: bool,
     /// Whether the client has replaced the content by a constant marker.

@@ -81,7 +81,9 @@ impl Heard {
         let last = run.last();
         let answered = last.is_finished();
         // Beside the results of an open round it is steering; an answer tool's round is closed.
-        if !user.results.is_empty() && !answered {
+        // An answer that failed, or has another form than it should, is to be made again.
+        let again = user.results.iter().any(|result| result.failed || result.sent_back);
+        if !user.results.is_empty() && (!answered || again) {
             return Sender::Program;
         }
         // Under a forced choice a client may ask for the answer's form, as nobody did.

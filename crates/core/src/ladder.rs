@@ -210,7 +210,7 @@ impl Ladder {
     /// What follows from a finished turn. `none_pass`: none of its calls may run.
     pub fn answered(&mut self, class: Class, none_pass: Option<&Because>, text: bool) -> Next {
         match self.landing.clone() {
-            Some(because) => self.landed(class, &because),
+            Some(because) => self.landed(class, &because, text),
             None => self.explored(class, none_pass, text),
         }
     }
@@ -281,14 +281,17 @@ impl Ladder {
         }
     }
 
-    fn landed(&mut self, class: Class, because: &Because) -> Next {
+    fn landed(&mut self, class: Class, because: &Because, text: bool) -> Next {
         let forced_only = self.setting.client_forces;
+        let silent = class == Class::Silent;
         match class {
             Class::Final if !forced_only => self.lands(because),
             Class::Answer => self.lands(because),
             // A gateway hands the client's own output limit on.
             Class::Truncated | Class::Silent
-                if self.setting.role == Role::Gateway && self.rung == Some(Rung::Ask) =>
+                if self.setting.role == Role::Gateway
+                    && self.rung == Some(Rung::Ask)
+                    && (text || silent) =>
             {
                 self.lands(because)
             }

@@ -9,7 +9,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::because::{Limit, Reason};
 use crate::money::NanoUsd;
@@ -36,7 +36,8 @@ pub struct Policy {
     pub warn_at: Share,
     pub batch: Batch,
     pub landing: Landing,
-    pub answer_tool: Option<String>,
+    #[serde(deserialize_with = "names")]
+    pub answer_tool: Vec<String>,
     pub empty_limit: u64,
     pub stale_limit: u64,
     pub repeat_limit: u64,
@@ -68,7 +69,7 @@ impl Default for Policy {
             warn_at: Share::from_percent(90),
             batch: Batch::First,
             landing: Landing::Auto,
-            answer_tool: None,
+            answer_tool: Vec::new(),
             empty_limit: 3,
             stale_limit: 3,
             repeat_limit: 3,
@@ -160,6 +161,22 @@ impl Policy {
             || self.cost_limit_usd.is_some()
             || self.session_cost_limit_usd.is_some()
     }
+}
+
+/// Names: none, one, or a list of them. Records of earlier releases hold one or none.
+fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Names {
+        None,
+        One(String),
+        Many(Vec<String>),
+    }
+    Names::deserialize(deserializer).map(|names| match names {
+        Names::None => Vec::new(),
+        Names::One(name) => Vec::from([name]),
+        Names::Many(names) => names,
+    })
 }
 
 /// A share of a limit in millionths, so that policies compare exactly.

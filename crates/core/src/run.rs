@@ -2,6 +2,7 @@
 //! it can be had again from the transcript and the pinned record.
 
 mod admit;
+mod answers;
 mod lands;
 mod loops;
 mod round;
@@ -15,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::because::{Because, Reason};
 use crate::digest::Digest;
-use crate::event::{Facts, Finished};
+use crate::event::{Call, Facts, Finished};
 use crate::pinned::Pinned;
 use crate::policy::Policy;
 use crate::rules::{self, Signal, SignalKind};
@@ -26,6 +27,7 @@ use loops::Loops;
 use round::OpenRound;
 
 pub use admit::{Admission, Admitted};
+pub(crate) use answers::Answers;
 pub use lands::Advice;
 
 /// Who executes the tools.
@@ -89,8 +91,8 @@ pub struct Run {
     displaced: Vec<Because>,
     empty_in_row: u64,
     last: Last,
-    /// The answer tool of a client that forces one, where the policy names none.
-    forced_answer: Option<String>,
+    /// The tools by which the client is seen to take its answers, beside those of the policy.
+    answers: Answers,
     /// Tools that the provider runs.
     hosted: BTreeSet<String>,
     /// The next model message belongs to the same turn: it was paused, nudged, continued or
@@ -147,7 +149,7 @@ impl Run {
             displaced: Vec::new(),
             empty_in_row: 0,
             last: Last::Nothing,
-            forced_answer: None,
+            answers: Answers::default(),
             hosted,
             within_turn: false,
         };
@@ -191,7 +193,7 @@ impl Run {
         if !self.within_turn {
             self.used.turns += 1;
         }
-        let class = classify(turn, self.answer_tool());
+        let class = classify(turn, |call| self.is_answer(call));
         let before = self.empty_in_row;
         self.empty_in_row = if class == Class::Empty { self.empty_in_row + 1 } else { 0 };
         self.last = match class {
@@ -264,11 +266,11 @@ impl Run {
         &self.pinned.policy
     }
 
-    /// The tool whose call is the answer: the policy's, or the one that the client forces. It is
-    /// never counted and never refused.
+    /// Whether a call is the answer: the policy names its tool, or the client is seen to take its
+    /// answers by it. It is not refused, and not counted unless something comes back for it.
     #[must_use]
-    pub fn answer_tool(&self) -> Option<&str> {
-        self.policy().answer_tool.as_deref().or(self.forced_answer.as_deref())
+    pub fn is_answer(&self, call: &Call<'_>) -> bool {
+        self.names_answer_tool(call.name) || self.answers.has(call)
     }
 
     /// Whether the provider runs this tool.
@@ -277,8 +279,35 @@ impl Run {
         self.hosted.contains(tool)
     }
 
-    pub(crate) fn answers_by(&mut self, tool: Option<&str>) {
-        self.forced_answer = tool.map(String::from);
+    /// Whether calls of this tool are the answer.
+    #[must_use]
+    pub fn is_answer_tool(&self, tool: &str) -> bool {
+        self.names_answer_tool(tool) || self.answers.has_tool(tool)
+    }
+
+    /// Whether the policy names this tool for one whose call is the answer.
+    pub(crate) fn names_answer_tool(&self, tool: &str) -> bool {
+        self.policy().answer_tool.iter().any(|named| named == tool)
+    }
+
+    pub(crate) fn answers_by(&mut self, answers: Answers) {
+        self.answers = answers;
+    }
+
+    /// The answer tools as they are known now, for the client's next run.
+    pub(crate) fn answers(&self) -> &Answers {
+        &self.answers
+    }
+
+    /// Whether the newest turn was an answer by a tool's call, for which nothing has come back.
+    #[must_use]
+    pub fn awaits_answer(&self) -> bool {
+        self.last == Last::Finished && self.open.as_ref().is_some_and(OpenRound::answers)
+    }
+
+    /// A person goes on behind such an answer: what stands between the two closes it.
+    pub(crate) fn closes_answer(&mut self) {
+        (self.open, self.within_turn) = (None, false);
     }
 
     /// The record to keep for this run.

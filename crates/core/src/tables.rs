@@ -25,11 +25,12 @@ pub use results::{
 };
 pub use shell::shell_kind;
 pub use texts::{
-    Machine, is_common_nudge, is_compaction_summary, is_harness_only, is_nudge, is_telling_nudge,
-    is_validation_retry, machine_made, names_a_person, own_words,
+    Machine, asks_again, is_common_nudge, is_compaction_summary, is_harness_only, is_nudge,
+    is_telling_nudge, is_validation_retry, machine_made, names_a_person, own_words,
 };
 pub use tools::{
-    ToolKind, bare_name, is_answer_tool, is_presentation_argument, kind_of, kind_of_call,
+    ToolKind, bare_name, ending_command, is_answer_tool, is_presentation_argument, kind_of,
+    kind_of_call,
 };
 
 use core::cmp::Ordering;

@@ -10,13 +10,13 @@ use alloc::vec::Vec;
 use crate::addition::{Addition, AdditionKind, Place};
 use crate::because::Because;
 use crate::digest::Digest;
-use crate::event::{Facts, Finished, User, UserText};
+use crate::event::{Facts, Finished, ToolResult, User, UserText};
 use crate::human::{Arrival, Came, Heard, Sender, is_by_another, is_machine_made};
 use crate::lines;
 use crate::pinned::{Pinned, Records};
 use crate::policy::{Policy, RunBoundary};
 use crate::rules::Signal;
-use crate::run::{Last, Phase, Role, Run};
+use crate::run::{Answers, Last, Phase, Role, Run};
 
 /// The fold over a transcript.
 #[derive(Clone, Debug)]
@@ -35,8 +35,10 @@ pub struct Transcript {
     opener: Option<String>,
     /// How what stands behind the newest turn came, where that is known.
     arrival: Option<Arrival>,
-    /// The answer tool that the client forces.
-    answer_tool: Option<String>,
+    /// The tools by which the client is seen to take its answers.
+    answers: Answers,
+    /// Whether the client forces one of them.
+    forces_answer: bool,
     /// Tools that the provider runs.
     hosted: BTreeSet<String>,
     /// Where runs of the name that the conversation goes by began, if it has one.
@@ -80,7 +82,8 @@ impl Transcript {
             heard: Heard::default(),
             opener: None,
             arrival: None,
-            answer_tool: None,
+            answers: Answers::default(),
+            forces_answer: false,
             hosted: BTreeSet::new(),
             named: None,
         }
@@ -124,10 +127,11 @@ impl Transcript {
         self.chain
     }
 
-    /// Says which tool's call is the answer in runs whose policy names none: one that the client
-    /// forces. To be said before anything is taken.
-    pub fn answer_by(&mut self, tool: Option<String>) {
-        self.answer_tool = tool;
+    /// Says by which tools the client is seen to take its answers, beside those that the policy
+    /// names, and whether it forces one. To be said before anything is taken.
+    pub fn answer_by(&mut self, tools: Vec<String>, forced: bool) {
+        self.forces_answer = forced && !tools.is_empty();
+        self.answers = Answers::shown(tools);
     }
 
     /// Says which tools the requests declare that the provider runs. To be said before anything is
@@ -206,13 +210,16 @@ impl Transcript {
         let mut step = Step::default();
         self.heard.hear(user, run.last(), run.phase());
         let by_another = is_by_another(user, self.opener.as_deref());
+        let closes = user.spoken_after || closes(user);
         let Some((_, run)) = &mut self.run else { return step };
         let run = Arc::make_mut(run);
         if let Sender::AtOnce { landing } = sender {
             run.goes_on_at(place, landing);
         }
         let carries = moves && run.carry(place);
-        if !user.results.is_empty() {
+        if run.awaits_answer() && closes {
+            run.closes_answer();
+        } else if !user.results.is_empty() {
             (step.additions, step.signals) = run.results(&user.results, facts);
             let spoken = user.texts.iter().any(|text| !is_machine_made(text.text()));
             if spoken || user.results.iter().any(|result| result.remarked) {
@@ -239,7 +246,8 @@ impl Transcript {
         let known = self.records.get(&key).map(|known| (**known).clone());
         let pinned = known.unwrap_or_else(|| Pinned::new(Arc::clone(&self.policy)));
         let mut run = Run::begin_at(key, pinned, self.role, self.hosted.clone(), facts);
-        run.answers_by(self.answer_tool.as_deref());
+        let known = self.run.as_ref().map(|(_, before)| before.answers().clone().of_next_run());
+        run.answers_by(known.unwrap_or_else(|| self.answers.clone()));
         let mut step = Step { starts_run: true, ..Step::default() };
         if let Phase::Landing { because, .. } = run.phase() {
             step.additions.push(ask(because));
@@ -283,10 +291,25 @@ impl Transcript {
             (RunBoundary::Human | RunBoundary::Header, _) => {
                 let by_another = is_by_another(user, self.opener.as_deref());
                 let came = Came { place, arrival: self.arrival.as_ref(), by_another };
-                self.heard.sender(run, user, came, self.answer_tool.is_some())
+                self.heard.sender(run, user, came, self.forces_answer)
             }
         }
     }
+
+    /// Whether a person says something in a message, or shows it.
+    #[must_use]
+    pub fn is_spoken(user: &User<'_>) -> bool {
+        user.media || user.texts.iter().any(|text| !is_machine_made(text.text()))
+    }
+}
+
+/// Whether results close an answer, and a person goes on in the same message: a result that failed
+/// wants the answer again.
+fn closes(user: &User<'_>) -> bool {
+    let taken = |result: &ToolResult<'_>| !result.failed && !result.sent_back;
+    !user.results.is_empty()
+        && user.results.iter().all(taken)
+        && user.texts.iter().any(|text| !is_machine_made(text.text()))
 }
 
 /// The note at the end of a message that brings no result.

@@ -1,7 +1,7 @@
 //! The one classifier of a finished turn. Every path asks here what a turn was; nothing else
 //! looks for emptiness, truncation or refusals.
 
-use crate::event::{Finished, Stop};
+use crate::event::{Call, Finished, Stop};
 use crate::tables;
 
 /// What a finished turn was.
@@ -34,16 +34,16 @@ pub enum Class {
     },
 }
 
-/// Classifies a turn. `answer_tool` is the policy's.
+/// Classifies a turn. `answers` says which calls are the answer.
 #[must_use]
-pub fn classify(turn: &Finished<'_>, answer_tool: Option<&str>) -> Class {
+pub fn classify(turn: &Finished<'_>, answers: impl Fn(&Call<'_>) -> bool) -> Class {
     let text = !turn.text.is_blank() && !turn.text.placeholder;
     if turn.stop == Stop::Refusal {
         return Class::Refused { text };
     }
     let cut = usize::from(turn.cut_call);
     let complete = turn.calls.get(..turn.calls.len().saturating_sub(cut)).unwrap_or(&[]);
-    if complete.iter().any(|call| is_answer_tool(call.name, answer_tool)) {
+    if complete.iter().any(answers) {
         return Class::Answer;
     }
     if complete.iter().any(|call| !call.server) {
@@ -61,21 +61,17 @@ pub fn classify(turn: &Finished<'_>, answer_tool: Option<&str>) -> Class {
     }
 }
 
-/// Whether a tool's call is the answer: the policy (or the request that forces it) names it.
-pub(crate) fn is_answer_tool(name: &str, answer_tool: Option<&str>) -> bool {
-    answer_tool == Some(name)
-}
-
-/// Whether a tool is known by name as one whose call is the answer, for requests that force it.
+/// Whether a tool is known by name as one whose call is the answer. `forced`: the client lets the
+/// model do nothing but call tools; else the tool must be the client's own, not one of a server's.
 #[must_use]
-pub fn known_answer_tool(name: &str) -> bool {
-    tables::is_answer_tool(name)
+pub fn known_answer_tool(name: &str, forced: bool) -> bool {
+    tables::is_answer_tool(name) && (forced || tables::bare_name(name) == name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Call, Text};
+    use crate::event::Text;
     use alloc::vec::Vec;
 
     fn turn(text: &str, calls: &[&'static str], stop: Stop, cut_call: bool) -> Finished<'static> {
@@ -117,9 +113,13 @@ mod tests {
             ("so far", none, ContextFull, false, Class::Full { text: true }),
         ] {
             let turn = turn(text, calls, stop, cut);
-            assert_eq!(classify(&turn, Some("respond")), class, "{text:?} {calls:?} {stop:?}");
+            assert_eq!(
+                classify(&turn, |call| call.name == "respond"),
+                class,
+                "{text:?} {calls:?} {stop:?}"
+            );
         }
-        assert_eq!(classify(&turn("", &["respond"], Natural, false), None), Class::Calls);
+        assert_eq!(classify(&turn("", &["respond"], Natural, false), |_| false), Class::Calls);
     }
 
     /// What is given stands for text where a turn would say nothing, and for nothing else.
@@ -136,7 +136,7 @@ mod tests {
             (&["grep"], Natural, Class::Calls),
         ] {
             let given = Finished { gives: true, ..turn("", calls, stop, false) };
-            assert_eq!(classify(&given, None), class, "{calls:?} {stop:?}");
+            assert_eq!(classify(&given, |_| false), class, "{calls:?} {stop:?}");
         }
     }
 }

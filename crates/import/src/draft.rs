@@ -113,7 +113,7 @@ impl Results {
             this.list.iter().map(|(id, result)| ToolResult { id: id.into(), ..*result }).collect();
         let texts = if this.machine { &[][..] } else { &this.texts };
         let texts = texts.iter().map(UserText::of).collect();
-        let user = User { results, texts, media: this.media, name: None };
+        let user = User { results, texts, media: this.media, ..User::default() };
         let Self { machine, time, line, .. } = this;
         out.user(talk, &UserStep { user, machine, time, line });
     }

@@ -14,7 +14,7 @@ use std::path::Path;
 use softland_session::core::models::Price;
 use softland_session::core::policy::{Mode, Policy, RunBoundary};
 use softland_session::core::{
-    Class, Digest, Facts, Finished, NanoUsd, Role, Stop, Text, Transcript, User, UserText,
+    Call, Class, Digest, Facts, Finished, NanoUsd, Role, Stop, Text, Transcript, User, UserText,
     classify, looks_trivial,
 };
 
@@ -255,7 +255,9 @@ impl<'s> Conversation<'s> {
         } else {
             self.judge.turn(finished);
         }
-        let class = classify(finished, self.limits.answer_tool.as_deref());
+        let answers =
+            |call: &Call<'_>| self.limits.answer_tool.iter().any(|tool| tool == call.name);
+        let class = classify(finished, answers);
         let held = held(&facts, turn, &settings.policy);
         run.spend(turn, (cost, held), class);
         if let Some(reason) = run.look(turn, finished, class, (&self.limits, &settings.policy)) {

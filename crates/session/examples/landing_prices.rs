@@ -88,7 +88,8 @@ impl Way {
             Self::Local => Landing::Stop,
             Self::DropTools | Self::ForceTool => return Policy::default(),
         };
-        let answer_tool = (self == Self::Respond).then(|| "respond".to_owned());
+        let answer_tool =
+            (self == Self::Respond).then(|| "respond".to_owned()).into_iter().collect();
         Policy { tool_calls_limit: Some(CALLS as u64), landing, answer_tool, ..Policy::default() }
     }
 }

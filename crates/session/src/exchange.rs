@@ -89,7 +89,8 @@ pub struct Exchange {
     /// How often `max_tokens` was doubled.
     grown: u32,
     nudged_bare: bool,
-    answer_tool: Option<String>,
+    /// The answer tool that a rung may force.
+    forced_answer: Option<String>,
     relay: Relay,
     /// Where calls are written as text: how a history is read.
     reader: Option<Reader>,
@@ -141,13 +142,13 @@ impl Exchange {
         let (key, run, records) = transcript.into_parts();
         let run = run.unwrap_or_else(|| Arc::new(Run::unlimited(Pinned::new(policy), role)));
         let ids = if role == Role::Engine { plan::call_ids(request) } else { BTreeSet::new() };
-        let answer_tool = run.answer_tool().map(str::to_owned);
+        let forced_answer = plan::answer_to_force(request, &run);
         let mut setting = plan::setting(
             request,
             &run,
             &capability,
             &facts,
-            answer_tool.as_deref(),
+            forced_answer.is_some(),
             reader.as_ref(),
         );
         // A turn that the client lets go on has no place for what comes behind a user's message.
@@ -193,7 +194,7 @@ impl Exchange {
             ends_in_system,
             grown: 0,
             nudged_bare: false,
-            answer_tool,
+            forced_answer,
             relay,
             reader,
             streams,
@@ -416,9 +417,15 @@ impl Exchange {
         self.billed.push(reply.billed);
         self.last = reply.tokens;
         let finished = reply.finished();
-        let class = classify(&finished, self.answer_tool.as_deref());
+        let class = classify(&finished, |call| self.run.is_answer(call));
         self.vain = class == Class::Empty || looks_trivial(&finished);
-        let admissions = self.run.admit(&finished.calls);
+        let mut admissions = self.run.admit(&finished.calls);
+        if let Some(because) = self.ladder.landing().filter(|_| finished.cut_call)
+            && let Some(cut) = admissions.last_mut()
+        {
+            // Half an object is no answer.
+            *cut = Admission::Refused(because.clone());
+        }
         let passes = admissions
             .iter()
             .any(|a| !matches!(a, Admission::Refused(_) | Admission::ToolRefused(_)));
@@ -492,9 +499,10 @@ impl Exchange {
     fn follow(&mut self, next: Next, class: Option<Class>, out: &mut Out) {
         match next {
             Next::Send { rung, tail, grow } => {
+                let advice = rung.and_then(|rung| plan::advice(self, rung));
                 self.extend(&tail, out);
                 if let Some(rung) = rung.filter(|rung| *rung != Rung::Ask) {
-                    plan::tell_rung(rung, self.ladder.landing(), out);
+                    plan::tell_rung(rung, self.ladder.landing(), advice, out);
                 }
                 self.grown += u32::from(grow);
                 self.next = Some(Next::Send { rung, tail, grow });

@@ -28,6 +28,7 @@ pub struct ResultRead {
     digest: Option<Digest>,
     chars: u64,
     failed: bool,
+    sent_back: bool,
     unfinished: bool,
     cleared: bool,
     lined: bool,
@@ -43,6 +44,7 @@ impl ResultRead {
             digest: self.digest.unwrap_or(Digest::EMPTY),
             chars: self.chars,
             failed: self.failed,
+            sent_back: self.sent_back,
             unfinished: self.unfinished,
             cleared: self.cleared,
             lined: self.lined,
@@ -67,6 +69,7 @@ impl ResultRead {
             text_digest(text)
         };
         self.digest = Some(self.digest.map_or(digest, |before| before.then(digest)));
+        self.sent_back |= tables::asks_again(text.raw());
         self.chars += text.chars() as u64;
         self.cleared = tables::may_be_cleared(text.raw()) && tables::is_cleared(&text.head(MARKER));
         // Who waits is told so in few words.

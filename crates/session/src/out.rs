@@ -68,6 +68,8 @@ pub enum Event {
     },
     /// The shape of the response's text saw something, or did something that is no intervention.
     Shaped(ShapeNote),
+    /// A key of the policy that may help, for whoever reads the log.
+    Advice(String),
     /// One upstream response was billed.
     Usage(Tokens),
 }

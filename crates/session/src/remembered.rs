@@ -54,6 +54,9 @@ pub struct Seen {
     /// Whether it told of a failure: some protocols have no other place for that than its text.
     #[serde(default)]
     pub failed: bool,
+    /// Whether it asked for the call again, in another form.
+    #[serde(default)]
+    pub sent_back: bool,
     /// Whether it told to wait.
     #[serde(default)]
     pub unfinished: bool,

@@ -302,8 +302,8 @@ impl UnderWay<'_> {
         let mut tools: Vec<ToolDef> = self.agent.tools.defs().cloned().collect();
         tools.extend(self.offered());
         let undeclared = |name: &&String| self.agent.tools.get(name).is_none();
-        let answer_tool = self.setup.policy.answer_tool.as_ref().filter(undeclared);
-        tools.extend(answer_tool.map(|name| ToolDef {
+        let answer_tools = self.setup.policy.answer_tool.iter().filter(undeclared);
+        tools.extend(answer_tools.map(|name| ToolDef {
             name: name.clone(),
             description: "Gives the final answer. Call it once, when you are done.".to_owned(),
             input_schema: json!({

@@ -139,6 +139,6 @@ pub(super) fn kind(shown: Shown) -> Option<EventKind> {
         Shown::Intervention { intervention, because, text } => {
             EventKind::Intervention { intervention: intervention.word(), because, text }
         }
-        Shown::Usage(_) | Shown::Shaped(_) => return None,
+        Shown::Usage(_) | Shown::Shaped(_) | Shown::Advice(_) => return None,
     })
 }

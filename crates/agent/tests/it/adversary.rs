@@ -250,5 +250,5 @@ fn counted(tool: &'static str, calls: &Arc<AtomicU64>, ran: &Arc<AtomicU64>) -> 
 /// The answer tool that a policy declares.
 fn answer_tool(policy: &Policy) -> Option<&str> {
     let responds = policy.landing == Landing::Respond;
-    policy.answer_tool.as_deref().or_else(|| responds.then_some("respond"))
+    policy.answer_tool.first().map(String::as_str).or_else(|| responds.then_some("respond"))
 }

@@ -258,7 +258,7 @@ fn value_name(key: &str) -> &'static str {
         "cost_limit_usd" | "session_cost_limit_usd" => "USD",
         "time_limit" | "reserve_time" => "TIME",
         "countdown_from" | "warn_at" => "SHARE",
-        "answer_tool" => "TOOL",
+        "answer_tool" => "TOOL,…",
         "mode" | "countdown" | "batch" | "landing" | "on_loop" | "run_boundary"
         | "on_store_loss" => "WORD",
         _ => "N",

@@ -50,7 +50,7 @@ pub const KEYS: &[Key] = &[
     key("warn_at", SHARE, "share of another limit at which one warning is given"),
     key("batch", "first, all or none", "which calls of a batch that passes the limit run"),
     key("landing", "auto, ask, none, respond or stop", "how the run is brought to its answer"),
-    key("answer_tool", "a tool's name", "the tool whose call is the answer; never counted"),
+    key("answer_tool", NAMES, "tools whose call is the answer; never counted, never refused"),
     key("empty_limit", COUNT, "empty turns in a row before the run is stopped"),
     key("stale_limit", COUNT, "answers in vain to one context before the run is stopped"),
     key("repeat_limit", COUNT, "same call with the same result that make a loop; 0 is off"),
@@ -65,6 +65,7 @@ pub const KEYS: &[Key] = &[
     key("on_store_loss", "closed or open", "money limits while the shared store is away"),
 ];
 
+const NAMES: &str = "a tool's name, or a list of names";
 const TOOL_LIMITS: &str = "NAME: NUMBER pairs";
 const LOOP_KEYS: &str = "TOOL: a list of argument names, or one of reads, writes, polls and exempt";
 /// What one member of `loop_keys` may be.
@@ -75,6 +76,7 @@ impl Key {
     #[must_use]
     pub fn allowed_in_flag(&self) -> &'static str {
         match self.name {
+            "answer_tool" => "NAME[,NAME]",
             "tool_limits" => "NAME=NUMBER[,NAME=NUMBER]",
             "loop_keys" => {
                 "NAME=WHAT[,NAME=WHAT], where WHAT is reads, writes, polls, exempt, or argument \
@@ -196,7 +198,7 @@ impl Policy {
             "warn_at" => self.warn_at = reader.share()?,
             "batch" => self.batch = reader.word(Batch::from_word)?,
             "landing" => self.landing = reader.word(Landing::from_word)?,
-            "answer_tool" => self.answer_tool = reader.limit(Reader::name)?,
+            "answer_tool" => self.answer_tool = reader.names()?,
             "empty_limit" => self.empty_limit = reader.count()?,
             "stale_limit" => self.stale_limit = reader.count()?,
             "repeat_limit" => self.repeat_limit = reader.count()?,
@@ -287,11 +289,31 @@ impl Reader<'_> {
         .ok_or_else(|| self.error())
     }
 
-    fn name(&self) -> Result<String, KeyError> {
-        match self.value {
-            Value::Text(text) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
-            _ => Err(self.error()),
+    /// Names, each once: a list, or a text with commas between them.
+    fn names(&self) -> Result<Vec<String>, KeyError> {
+        let given: Option<Vec<&str>> = match self.value {
+            Value::Null => return Ok(Vec::new()),
+            Value::Text(text) => Some(text.split(',').collect()),
+            Value::List(items) => items
+                .iter()
+                .map(|item| match item {
+                    Value::Text(text) => Some(text.as_str()),
+                    _ => None,
+                })
+                .collect(),
+            _ => None,
+        };
+        let given = given.filter(|names| !names.is_empty()).ok_or_else(|| self.error())?;
+        let mut names: Vec<String> = Vec::new();
+        for name in given.into_iter().map(str::trim) {
+            if name.is_empty() {
+                return Err(self.error());
+            }
+            if !names.iter().any(|known| known == name) {
+                names.push(name.to_owned());
+            }
         }
+        Ok(names)
     }
 
     fn word<T>(&self, read: fn(&str) -> Option<T>) -> Result<T, KeyError> {
@@ -417,6 +439,27 @@ mod tests {
             });
             assert!(changed, "no value changes `{}`", key.name);
         }
+    }
+
+    #[test]
+    fn answer_tools_are_one_name_or_a_list() {
+        let mut policy = Policy::default();
+        let list = |names: &[&str]| Value::List(names.iter().map(|name| text(name)).collect());
+        for (value, names) in [
+            (text("Out"), &["Out"][..]),
+            (text(" Out , submit,Out"), &["Out", "submit"]),
+            (list(&["Out", "submit"]), &["Out", "submit"]),
+            (Value::Null, &[]),
+        ] {
+            policy.set("answer_tool", &value).unwrap();
+            assert_eq!(policy.answer_tool, names, "{value:?}");
+        }
+        for bad in [text(""), text("Out,"), list(&[]), list(&[""]), Value::Int(3)] {
+            let error = policy.set("answer_tool", &bad).unwrap_err().to_string();
+            assert!(error.starts_with("`answer_tool` must be a tool's name, or a list"), "{error}");
+        }
+        let list = Value::List(vec![text("Out"), Value::Int(3)]);
+        assert!(policy.set("answer_tool", &list).is_err());
     }
 
     #[test]

@@ -11,7 +11,6 @@ use crate::because::{Because, Reason};
 use crate::event::Call;
 use crate::policy::Batch;
 use crate::rules;
-use crate::turn::is_answer_tool;
 
 /// What becomes of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +92,7 @@ impl Run {
     /// A call by itself: is it the answer, is its tool or the run at a limit? `by_tool` counts
     /// those admitted before it of tools that have a limit.
     fn alone(&self, call: &Call<'_>, by_tool: &mut BTreeMap<String, u64>) -> Admission {
-        if is_answer_tool(call.name, self.answer_tool()) {
+        if self.is_answer(call) {
             return Admission::Answer;
         }
         if call.server {

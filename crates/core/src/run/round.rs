@@ -21,7 +21,6 @@ use crate::pinned::Decided;
 use crate::policy::{Countdown, LoopKey, LoopKind, Policy, Share};
 use crate::rules::{self, Answered, Round, Signal, Words};
 use crate::tables::{self, ToolKind};
-use crate::turn::is_answer_tool;
 
 /// The calls of the newest turn, and what came back so far.
 #[derive(Clone, Debug)]
@@ -36,6 +35,8 @@ pub(super) struct OpenRound {
     /// Calls that run, and how many of them were answered.
     to_run: u64,
     ran: u64,
+    /// Of those that ran: answers that the client wants in another form. They do not count.
+    sent_back: u64,
     answered: Vec<Answered>,
     ended: bool,
 }
@@ -48,6 +49,10 @@ struct OpenCall {
     kind: Option<LoopKind>,
     admission: Admission,
     done: bool,
+    /// It was taken for the answer.
+    answered: bool,
+    /// Such a command as ends a run.
+    ending: Option<&'static str>,
 }
 
 impl OpenRound {
@@ -64,7 +69,7 @@ impl OpenRound {
                 .collect(),
             Role::Gateway => calls
                 .iter()
-                .map(|call| OpenCall::new(call, was_run(call, run.answer_tool()), run.policy()))
+                .map(|call| OpenCall::new(call, run.was_run(call), run.policy()))
                 .collect(),
         };
         for call in &calls {
@@ -86,8 +91,19 @@ impl OpenRound {
         let turn = run.used.turns;
         let answered = Vec::with_capacity(calls.len());
         let waiting = Waiting::new(calls.iter().map(|call| call.words.id()));
-        let (pending, ran, ended) = (None, 0, false);
-        Self { turn, calls_before, calls, waiting, pending, to_run, ran, answered, ended }
+        let (pending, ran, sent_back, ended) = (None, 0, 0, false);
+        Self {
+            turn,
+            calls_before,
+            calls,
+            waiting,
+            pending,
+            to_run,
+            ran,
+            sent_back,
+            answered,
+            ended,
+        }
     }
 
     /// Calls of a tool that run and whose results have not come.
@@ -131,6 +147,8 @@ impl OpenRound {
 impl OpenCall {
     fn new(call: &Call<'_>, admission: Admission, policy: &Policy) -> Self {
         let name = Digest::of(call.name.as_bytes());
+        let answers = admission == Admission::Answer;
+        let ending = answers.then(|| tables::ending_command(call.name, call.input)).flatten();
         Self {
             words: Words::of(call),
             name,
@@ -138,6 +156,8 @@ impl OpenCall {
             kind: kind(call, policy),
             admission,
             done: false,
+            answered: false,
+            ending,
         }
     }
 }
@@ -171,18 +191,18 @@ fn kind(call: &Call<'_>, policy: &Policy) -> Option<LoopKind> {
     }
 }
 
-/// In somebody else's history every call was run but for the answer.
-fn was_run(call: &Call<'_>, answer_tool: Option<&str>) -> Admission {
-    if is_answer_tool(call.name, answer_tool) {
-        Admission::Answer
-    } else if call.server {
-        Admission::Server
-    } else {
-        Admission::Run
-    }
-}
-
 impl Run {
+    /// In somebody else's history every call was run but for the answer.
+    fn was_run(&self, call: &Call<'_>) -> Admission {
+        if self.is_answer(call) {
+            Admission::Answer
+        } else if call.server {
+            Admission::Server
+        } else {
+            Admission::Run
+        }
+    }
+
     /// Takes results into account and says which line each of them gets.
     pub(crate) fn results(
         &mut self,
@@ -194,6 +214,7 @@ impl Run {
         // The rungs of a landing are one turn.
         self.within_turn &= self.phase != Phase::Open && !self.policy().observes();
         let Some(mut open) = self.open.take() else { return (additions, signals) };
+        self.count_what_came_back(&mut open);
         for (index, result) in results.iter().enumerate() {
             let line = self.result(&mut open, result, facts, &mut signals);
             // In the engine's history no result that ran can hold a line of softland's: what looks
@@ -223,6 +244,10 @@ impl Run {
         }
         OpenRound::settle(&mut open.pending, call);
         open.ran += 1;
+        if call.answered {
+            self.take_back(call, result);
+            open.sent_back += u64::from(result.sent_back);
+        }
         open.answered.push(Answered {
             name: call.name,
             key: call.key,
@@ -242,6 +267,35 @@ impl Run {
             return countdown;
         }
         self.end_round(open, facts, signals, true).or_else(|| self.taken_out()).or(countdown)
+    }
+
+    /// The run goes on with results, so no call of the round was the answer: those that were taken
+    /// for it ran, but for calls of the policy's own answer tools.
+    fn count_what_came_back(&mut self, open: &mut OpenRound) {
+        for call in open.calls.iter_mut().filter(|call| call.admission == Admission::Answer) {
+            let tool = call.words.tool();
+            if self.names_answer_tool(tool) {
+                continue;
+            }
+            *self.used.by_tool.entry(tool.to_owned()).or_default() += 1;
+            self.used.calls += 1;
+            open.to_run += 1;
+            call.admission = Admission::Run;
+            call.answered = true;
+        }
+    }
+
+    /// What the client made of a call that was taken for its answer. One that it only wants in
+    /// another form is no call of the run's.
+    fn take_back(&mut self, call: &OpenCall, result: &ToolResult<'_>) {
+        let tool = call.words.tool();
+        self.answers.came_back(call.ending.unwrap_or(tool), result.failed || result.sent_back);
+        if result.sent_back {
+            self.used.calls -= 1;
+            if let Some(count) = self.used.by_tool.get_mut(tool) {
+                *count -= 1;
+            }
+        }
     }
 
     /// What the last result of a round says of calls that stand in no history, since they were
@@ -367,7 +421,7 @@ impl Run {
         let pending = if limited { open.pending(name) } else { 0 };
         let tool = open.answered.last()?.words.tool();
         let total = policy.tool_calls_limit.and_then(|limit| {
-            let used = open.calls_before + open.ran;
+            let used = open.calls_before + open.ran - open.sent_back;
             Some((self.shown(used, limit)?, None, Because::count(Reason::ToolCalls, used, limit)))
         });
         let own = policy.tool_limits.get(tool).filter(|_| policy.countdown != Countdown::Off);

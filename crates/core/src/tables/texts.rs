@@ -156,12 +156,24 @@ pub(super) static RETRIES: &[Word] = &[
     w("Your previous response failed the applic", "pydantic-ai, as recorded"),
     w("Your output was not formatted correctly", "SWE-agent"),
     w("Please always provide EXACTLY ONE action", "mini-swe-agent"),
+    w(
+        "You must format the previous response as structured output",
+        "Strands structured_output_model",
+    ),
 ];
 
 /// Ends of requests to answer again in the right form.
 pub(super) static RETRY_ENDS: &[Word] = &[
     w("Fix the errors and try again.", "pydantic-ai"),
     w("Please fix your mistakes.", "LangChain tool errors"),
+];
+
+/// Openings of results by which clients ask for an answer tool's call again, in the right form.
+pub(super) static SENT_BACK: &[Word] = &[
+    w("Output does not match required schema", "Claude Code StructuredOutput"),
+    w("Validation Error found:", "instructor reask"),
+    w("Validation failed for ", "Strands structured_output_model"),
+    w("Validation feedback:", "pydantic-ai"),
 ];
 
 /// What kind of machine wrote a text that stands in a user's place; `None`: a human may
@@ -250,6 +262,13 @@ pub fn own_words(text: &str) -> &str {
 pub fn is_validation_retry(text: &str) -> bool {
     let text = text.trim();
     starts_with_any(RETRIES, text) || RETRY_ENDS.iter().any(|row| text.ends_with(row.word))
+}
+
+/// Whether a tool result, as it stands in its JSON string, asks for the call again, in the form
+/// that was asked for.
+#[must_use]
+pub fn asks_again(raw: &str) -> bool {
+    starts_with_any(SENT_BACK, raw) || RETRY_ENDS.iter().any(|row| raw.ends_with(row.word))
 }
 
 /// What follows the harness tag that `text` opens with, if it opens with one that closes.

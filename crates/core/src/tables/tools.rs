@@ -5,6 +5,7 @@
 //! they wait. Annotations of MCP tools and a user's `loop_keys` go before this table.
 
 use super::{Folded, Word, folded, has_folded, has_name, lengths, shell_kind, w};
+use crate::identity;
 
 /// What a call of a tool does to the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -188,12 +189,21 @@ static COMMAND_ARGUMENTS: &[&str] = &["command", "cmd", "CommandLine", "script",
 /// Tools whose call is the run's answer (contract §5).
 pub(super) static ANSWER_TOOLS: &[Word] = &[
     w("attemptcompletion", "Cline, Roo Code attempt_completion"),
+    w("finalanswer", "smolagents final_answer"),
     w("finalresult", "pydantic-ai final_result"),
     w("finish", "OpenHands finish"),
     w("respond", "softland respond, tau-bench respond"),
-    w("structuredoutput", "Claude Agent SDK StructuredOutput"),
+    w("setmodelresponse", "Google ADK set_model_response"),
+    w("structuredoutput", "Claude Code StructuredOutput, Qwen Code structured_output"),
     w("submit", "SWE-agent submit, inspect_ai submit"),
 ];
+
+/// How shell commands begin that end the run of the client that runs them: it takes what such a
+/// command prints for the answer.
+static ENDING_COMMANDS: &[Word] = &[w(
+    "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT",
+    "mini-swe-agent, which submits at an output that begins with these words",
+)];
 
 /// Arguments that are written for whoever watches, in every tool.
 pub(super) static PRESENTATION: &[Word] = &[
@@ -289,6 +299,18 @@ pub fn kind_of_call<'a>(
 #[must_use]
 pub fn is_answer_tool(tool: &str) -> bool {
     has_name(ANSWER_TOOLS, bare_name(tool))
+}
+
+/// The words by which a shell command ends its client's run, as it stands in the JSON of the call's
+/// arguments, if it does.
+#[must_use]
+pub fn ending_command(tool: &str, input: &str) -> Option<&'static str> {
+    let begins = |row: &&Word| {
+        let given = COMMAND_ARGUMENTS.iter().find_map(|key| identity::member(input, key));
+        given.is_some_and(|command| command.trim_start().starts_with(row.word))
+    };
+    let found = ENDING_COMMANDS.iter().find(|row| input.contains(row.word) && begins(row));
+    found.filter(|_| kind_of(tool) == Some(ToolKind::Shell)).map(|row| row.word)
 }
 
 /// Whether an argument of a tool says nothing about what the call does.

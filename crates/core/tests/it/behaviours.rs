@@ -2,6 +2,7 @@
 
 #![expect(clippy::panic, reason = "helpers of tests")]
 
+mod answers;
 mod detectors;
 mod human;
 mod limits;

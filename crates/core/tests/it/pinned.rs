@@ -42,3 +42,15 @@ fn a_policy_is_written_with_the_contracts_keys() {
     }
     assert_eq!(members.len(), KEYS.len());
 }
+
+/// Records of earlier releases name one answer tool, or none.
+#[test]
+fn a_record_of_an_earlier_release_is_read() {
+    for (written, names) in
+        [(r#""respond""#, &["respond"][..]), ("null", &[]), (r#"["a","b"]"#, &["a", "b"])]
+    {
+        let policy = format!(r#"{{"answer_tool":{written}}}"#);
+        let policy: Policy = serde_json::from_str(&policy).unwrap();
+        assert_eq!(policy.answer_tool, names);
+    }
+}

@@ -32,7 +32,11 @@ pub(crate) fn live(event: &Event, at: u64, turn: u64) -> Option<Step> {
             ("tool_input_delta", json!({"id": id, "partial_json": partial_json}))
         }
         Event::BlockStop { index } => ("block_stop", json!({"index": index})),
-        Event::Signal(_) | Event::Intervention { .. } | Event::Shaped(_) | Event::Usage(_) => {
+        Event::Signal(_)
+        | Event::Intervention { .. }
+        | Event::Shaped(_)
+        | Event::Advice(_)
+        | Event::Usage(_) => {
             return None;
         }
     };

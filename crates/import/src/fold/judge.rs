@@ -58,7 +58,7 @@ impl Held {
             results: results.collect(),
             texts: self.texts.iter().map(UserText::of).collect(),
             media: self.media,
-            name: None,
+            ..User::default()
         }
     }
 }
@@ -191,6 +191,7 @@ fn result_of(id: &str) -> User<'_> {
         digest: Digest::of(id.as_bytes()),
         chars: 0,
         failed: false,
+        sent_back: false,
         unfinished: false,
         cleared: false,
         lined: false,

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use softland_core::{
-    Addition, Call, Digest, Facts, Finished, Here, Place, Step, Stop, ToolResult, Transcript, User,
-    UserText, lines,
+    Addition, Call, Digest, Facts, Finished, Here, Place, Run, Step, Stop, ToolResult, Transcript,
+    User, UserText, lines,
 };
 use softland_wire::json::Span;
 use softland_wire::request::{
@@ -76,10 +76,17 @@ impl<'a> Fold<'a> {
         }
         let arrives = list.iter().rposition(|m| m.role == Role::Assistant);
         let mut prefix = Prefix::of(request);
+        let mut told = list.iter().filter(|m| matches!(m.role, Role::User | Role::Assistant));
+        told.next();
         for (at, message) in list.iter().enumerate().take(open.unwrap_or(list.len())) {
+            let next = match message.role {
+                Role::User | Role::Assistant => told.next(),
+                Role::System | Role::Other => None,
+            };
             match message.role {
                 Role::User => {
-                    let said = fold.said(message);
+                    let mut said = fold.said(message);
+                    said.user.spoken_after = fold.is_spoken_after(&said, next);
                     fold.user(message, &said, None);
                 }
                 Role::Assistant => {
@@ -101,6 +108,15 @@ impl<'a> Fold<'a> {
             fold.newest = Some((message, said));
         }
         fold
+    }
+
+    /// Whether results that may close an answer have a person's message right behind them.
+    fn is_spoken_after(&self, said: &Said<'_>, next: Option<&RequestMessage<'_>>) -> bool {
+        let awaits = || self.transcript.run().is_some_and(Run::awaits_answer);
+        let next = next.filter(|next| next.role == Role::User);
+        !said.user.results.is_empty()
+            && awaits()
+            && next.is_some_and(|next| Transcript::is_spoken(&Said::by(next).user))
     }
 
     /// Folds the newest message with the facts that hold for it.
@@ -140,10 +156,10 @@ impl<'a> Fold<'a> {
     fn note_results(&mut self, user: &User<'_>) {
         let (Some(fresh), place) = (&mut self.fresh, self.transcript.place()) else { return };
         for result in user.results.iter().filter(|result| !result.cleared) {
-            let ToolResult { digest, chars, failed, unfinished, .. } = *result;
+            let ToolResult { digest, chars, failed, sent_back, unfinished, .. } = *result;
             let place = place_of(place, &result.id);
             if !self.results.contains_key(&place) {
-                fresh.push((place, Seen { digest, chars, failed, unfinished }));
+                fresh.push((place, Seen { digest, chars, failed, sent_back, unfinished }));
             }
         }
     }
@@ -328,6 +344,7 @@ impl<'a> Said<'a> {
             result.digest = seen.digest;
             result.chars = seen.chars;
             result.failed |= seen.failed;
+            result.sent_back |= seen.sent_back;
             result.unfinished |= seen.unfinished;
             result.cleared = false;
         }

@@ -69,7 +69,7 @@ impl Exchange {
                 let calls: Vec<_> = reply.calls_in(&reply.blocks).map(|(call, _)| call).collect();
                 let admissions = self.run.admit(&calls);
                 self.tail.extend(tail::tool_refusal(self.relay.framing(), &reply, &admissions));
-                plan::tell_rung(Rung::Refuse, self.ladder.tool_refused(), out);
+                plan::tell_rung(Rung::Refuse, self.ladder.tool_refused(), None, out);
             }
             Tail::Nudge(because) => self.nudge(&reply, because, out),
             Tail::Continue => {

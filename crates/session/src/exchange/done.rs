@@ -228,8 +228,7 @@ fn kept_tail(exchange: &Exchange, reply: &Reply, done: &Done) -> Option<(Digest,
 
 /// The answer tool's input: its one text member, or the whole.
 fn answer_input(exchange: &Exchange, reply: &Reply) -> String {
-    let tool = exchange.answer_tool.as_deref();
-    let call = reply.calls_in(&reply.blocks).find(|(call, _)| Some(call.name) == tool);
+    let call = reply.calls_in(&reply.blocks).find(|(call, _)| exchange.run.is_answer(call));
     call.map(|(call, _)| only_text(call.input).unwrap_or_else(|| call.input.to_owned()))
         .unwrap_or_default()
 }

@@ -54,7 +54,9 @@ impl<'a> Opened<'a> {
         let reader = shape.map(|shape| Reader { shape, role });
         let (fold, goes_on) = past::read(remembered.past.as_ref(), records, &policy, |records| {
             let mut transcript = Transcript::new(role, Arc::clone(&policy), records);
-            transcript.answer_by(plan::forced_answer(request));
+            if role == Role::Gateway {
+                transcript.answer_by(plan::answer_tools(request), plan::client_forces(request));
+            }
             transcript.host(hosted::declared(request));
             let remembered = (role == Role::Gateway).then(|| remembered.clone());
             Fold::new(request, transcript, remembered, reader.clone())

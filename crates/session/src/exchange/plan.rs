@@ -7,10 +7,10 @@ use softland_core::models::capability::{Capability, Thinking};
 use softland_core::policy::{Batch, Landing};
 use softland_core::{
     Admission, Because, Call, Class, Facts, Next, Reason, Role, Run, Rung, Setting, Signal,
-    SignalKind, Step, known_answer_tool,
+    SignalKind, Step, known_answer_tool, tables,
 };
 use softland_wire::json::write_str;
-use softland_wire::request::{BlockKind, Content, Request, ThinkingMode, ToolChoiceKind};
+use softland_wire::request::{BlockKind, Content, Request, ThinkingMode, Tool, ToolChoiceKind};
 use softland_wire::{Api, Splice};
 
 use super::{Exchange, behind, hosted};
@@ -20,20 +20,46 @@ use crate::out::{Event, Intervention, Out};
 
 use crate::tags::{Reader, uses_tags};
 
-/// The answer tool that the client forces, by a name that is known for one.
-pub(crate) fn forced_answer(request: &Request<'_>) -> Option<String> {
-    let tools = request.tools.as_ref()?;
-    match request.tool_choice.as_ref()?.kind {
-        ToolChoiceKind::Tool(name) => {
-            Some(name.unescape().into_owned()).filter(|name| known_answer_tool(name))
-        }
-        ToolChoiceKind::Any => tools
-            .list
-            .iter()
-            .map(|tool| tool.name.unescape().into_owned())
-            .find(|name| known_answer_tool(name)),
-        ToolChoiceKind::Auto | ToolChoiceKind::None | ToolChoiceKind::Other(_) => None,
+/// The tools by which a client is seen to take its answers: the only one that it has and forces, and
+/// those that are known for it by name.
+pub(crate) fn answer_tools(request: &Request<'_>) -> Vec<String> {
+    let forces = client_forces(request);
+    let only = only_tool(request).filter(|_| forces);
+    let known = tools_of(request).filter(|name| known_answer_tool(name, forces));
+    only.into_iter().chain(known).collect()
+}
+
+/// The tool to force for the answer: one that the policy names, else one that the client forces.
+pub(super) fn answer_to_force(request: &Request<'_>, run: &Run) -> Option<String> {
+    let named = &run.policy().answer_tool;
+    let declared = tools_of(request).find(|tool| named.contains(tool));
+    let forced = || answer_tools(request).into_iter().find(|tool| run.is_answer_tool(tool));
+    declared.or_else(|| forced().filter(|_| client_forces(request)))
+}
+
+/// Whether the client lets the model do nothing but call tools.
+pub(crate) fn client_forces(request: &Request<'_>) -> bool {
+    let choice = request.tool_choice.as_ref().map(|choice| choice.kind);
+    matches!(choice, Some(ToolChoiceKind::Any | ToolChoiceKind::Tool(_)))
+}
+
+/// The client's only tool, where it has no other, and none of the provider's.
+fn only_tool(request: &Request<'_>) -> Option<String> {
+    match &*request.tools.as_ref()?.list {
+        [tool] => Some(tool.name.unescape().into_owned()).filter(|_| is_own(tool)),
+        _ => None,
     }
+}
+
+/// The names of the client's own tools.
+fn tools_of<'r>(request: &'r Request<'_>) -> impl Iterator<Item = String> + use<'r> {
+    let tools = request.tools.iter().flat_map(|tools| &tools.list);
+    tools.filter(|tool| is_own(tool)).map(|tool| tool.name.unescape().into_owned())
+}
+
+/// Whether a tool is the client's to run.
+fn is_own(tool: &Tool<'_>) -> bool {
+    tool.kind.is_none_or(|kind| kind.eq_str("custom") || kind.eq_str("function"))
 }
 
 pub(super) fn setting(
@@ -41,17 +67,11 @@ pub(super) fn setting(
     run: &Run,
     capability: &Capability,
     facts: &Facts,
-    answer_tool: Option<&str>,
+    may_force_answer: bool,
     reader: Option<&Reader>,
 ) -> Setting {
     let policy = run.policy();
-    let declared = |name: &str| {
-        request.tools.iter().flat_map(|tools| &tools.list).any(|tool| tool.name.eq_str(name))
-    };
-    let forces = matches!(
-        request.tool_choice.as_ref().map(|choice| choice.kind),
-        Some(ToolChoiceKind::Any | ToolChoiceKind::Tool(_))
-    );
+    let forces = client_forces(request);
     let role = run.role();
     Setting {
         role,
@@ -61,8 +81,8 @@ pub(super) fn setting(
         },
         empty_limit: policy.empty_limit,
         empty_before: run.empty_in_row(),
-        may_force: answer_tool.is_some_and(declared) && capability.may_force(thinking_of(request)),
-        wants_tool: policy.answer_tool.is_some() || forces,
+        may_force: may_force_answer && capability.may_force(thinking_of(request)),
+        wants_tool: !policy.answer_tool.is_empty() || forces,
         client_forces: forces,
         may_none: capability.none,
         declares: declares(request),
@@ -141,7 +161,7 @@ pub(super) fn tell_observed(run: &Run, class: Class, out: &mut Out) {
     }
     let signal = Signal::of_turn(SignalKind::Empty, turn, Some(because.clone()));
     out.events.push(Event::Signal(signal));
-    tell_rung(Rung::LocalAnswer, Some(&because), out);
+    tell_rung(Rung::LocalAnswer, Some(&because), None, out);
 }
 
 /// What only observes takes every turn as the client would.
@@ -172,7 +192,7 @@ pub(super) fn upstream(exchange: &Exchange) -> Bytes {
     if log.is_none() {
         splice.append_messages(&request, &exchange.tail);
     }
-    match (rung, &exchange.answer_tool) {
+    match (rung, &exchange.forced_answer) {
         (Some(Rung::None), _) if declares(&request) => {
             splice.set_tool_choice(&request, none_of(exchange.api));
         }
@@ -284,9 +304,31 @@ pub(super) fn tell_ask(because: &Because, out: &mut Out) {
     });
 }
 
-pub(super) fn tell_rung(rung: Rung, because: Option<&Because>, out: &mut Out) {
+pub(super) fn tell_rung(
+    rung: Rung,
+    because: Option<&Because>,
+    advice: Option<String>,
+    out: &mut Out,
+) {
     let intervention = Intervention::from(rung);
-    out.events.push(Event::Intervention { intervention, because: because.cloned(), text: None });
+    out.events.extend(advice.clone().map(Event::Advice));
+    out.events.push(Event::Intervention { intervention, because: because.cloned(), text: advice });
+}
+
+/// What to set where a call that is refused at a limit may be what the client takes its answer by:
+/// the run has not called that tool before, and nothing is known of it.
+pub(super) fn advice(exchange: &Exchange, rung: Rung) -> Option<String> {
+    let refuses = rung == Rung::Refuse && exchange.role == Role::Gateway;
+    let reply = exchange.newest.as_ref().filter(|_| refuses)?;
+    let used = &exchange.run.used().by_tool;
+    let is_new = |call: &Call<'_>| !call.server && !used.contains_key(call.name);
+    let mut calls = reply.calls_in(&reply.blocks).map(|(call, _)| call);
+    let call = calls.find(|call| is_new(call) && tables::kind_of(call.name).is_none())?;
+    Some(format!(
+        "`{0}` is refused at the limit; if its call is the client's answer, set \
+         answer_tool = \"{0}\" in the policy",
+        call.name
+    ))
 }
 
 /// Tells of calls that are taken out of a turn which goes on: once for each limit that refuses

@@ -293,7 +293,7 @@ fn check_reply(client: &Client, reply: &Reply) {
     }
     if matches!(reply.outcome, Some(Outcome::Landed | Outcome::Stopped)) && reply.stop != "refusal"
     {
-        let says = reply.content.iter().any(|b| b["type"] == "text" || b["name"] == "respond");
+        let says = reply.content.iter().any(|b| b["type"] == "text" || b["name"] == "hand_in");
         let passed_on = reply.stop == "max_tokens" || reply.stop == "stop_sequence";
         let full = reply.stop == "model_context_window_exceeded";
         assert!(says || passed_on || full, "no answer: {reply:#?}");

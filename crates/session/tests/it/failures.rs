@@ -277,7 +277,7 @@ fn a_forced_answer_that_is_none_takes_the_next_rung() {
     let respond = Policy {
         tool_calls_limit: Some(1),
         landing: Landing::Respond,
-        answer_tool: Some("respond".to_owned()),
+        answer_tool: vec!["respond".to_owned()],
         ..Policy::default()
     };
     let auto = Policy { tool_calls_limit: Some(1), ..Policy::default() };

@@ -2,6 +2,7 @@
 //! run it.
 
 mod adversary;
+mod answers;
 mod beginnings;
 mod common;
 mod failures;

@@ -123,7 +123,7 @@ async fn b07_below_countdown_from_all_is_as_without_limits() {
 async fn b08_each_result_ends_with_what_remains() {
     // One by one, in a batch, on an error, and with an answer tool that does not count.
     let mut case = Case::new(
-        Policy { answer_tool: Some("respond".into()), ..calls(8) },
+        Policy { answer_tool: vec!["respond".into()], ..calls(8) },
         vec![batch(0..5), grep(5), grep(6), Turn::call("respond", r#"{"answer":"Twelve."}"#)],
     );
     case.answer = |n, _| match n {

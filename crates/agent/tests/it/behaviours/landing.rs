@@ -128,7 +128,7 @@ async fn b10_the_answer_tools_input_is_the_answer_and_its_call_is_closed() {
     for policy in [
         Policy { landing: Landing::Respond, ..calls(9) },
         Policy { landing: Landing::Respond, ..calls(1) },
-        Policy { answer_tool: Some("respond".into()), ..Policy::default() },
+        Policy { answer_tool: vec!["respond".into()], ..Policy::default() },
     ] {
         let mut case = Case::new(policy.clone(), vec![grep(0), respond(), Turn::say("As I said.")]);
         case.model = FORCEABLE;

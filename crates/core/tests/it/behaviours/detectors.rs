@@ -9,7 +9,7 @@ use crate::behaviours::support::{Done, Talk, batch, input, kinds, lines, silent}
 
 #[test]
 fn b42_the_fold_counts_what_the_classifier_says() {
-    let policy = Policy { answer_tool: Some("respond".into()), ..Policy::default() };
+    let policy = Policy { answer_tool: vec!["respond".into()], ..Policy::default() };
     let call = |name: &'static str| vec![Call { id: "c", name, input: "{}", server: false }];
     for text in ["", " \n", "\u{200b}", "[no answer]", "ok", "It is twelve.", "<use_tool>"] {
         for calls in [vec![], call("grep"), call("respond")] {
@@ -24,7 +24,7 @@ fn b42_the_fold_counts_what_the_classifier_says() {
                     stop,
                     output_tokens: None,
                 };
-                let class = classify(&turn, Some("respond"));
+                let class = classify(&turn, |call| call.name == "respond");
                 for role in [Role::Engine, Role::Gateway] {
                     let mut talk = Talk::new(role, policy.clone());
                     talk.model("", vec![], Stop::Natural);

@@ -21,10 +21,15 @@ pub(crate) type Done<'a> = (&'a str, String, &'a str, bool);
 
 impl Talk {
     pub(crate) fn new(role: Role, policy: Policy) -> Self {
-        let transcript = Transcript::new(role, policy, BTreeMap::new());
-        let mut talk = Self { transcript, role, ids: 0, facts: Facts::default() };
+        let mut talk = Self::of(role, policy);
         talk.say("What is it?");
         talk
+    }
+
+    /// One in which nothing was said yet.
+    pub(crate) fn of(role: Role, policy: Policy) -> Self {
+        let transcript = Transcript::new(role, policy, BTreeMap::new());
+        Self { transcript, role, ids: 0, facts: Facts::default() }
     }
 
     pub(crate) fn say(&mut self, text: &str) -> Step {
@@ -93,6 +98,7 @@ pub(crate) fn result<'a>(id: &'a str, text: &str, failed: bool) -> ToolResult<'a
         digest: Digest::of(text.as_bytes()),
         chars: text.chars().count() as u64,
         failed,
+        sent_back: softland_core::tables::asks_again(text),
         unfinished: false,
         cleared: false,
         lined: false,

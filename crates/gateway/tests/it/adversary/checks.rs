@@ -15,7 +15,7 @@ use crate::support::reading::{End, Response, read};
 
 impl Play<'_> {
     pub(super) fn counts(&self, name: &str) -> bool {
-        self.policy.answer_tool.as_deref() != Some(name)
+        !self.policy.answer_tool.iter().any(|tool| tool == name)
     }
 
     pub(super) fn calls_so_far(&self) -> u64 {

@@ -57,7 +57,7 @@ impl<'a> Talk<'a> {
     /// What stands in each request beside the history.
     pub(crate) fn head(self) -> Value {
         let (case, manner) = (self.case, &self.case.manner);
-        let own = manner.answer_tool.then_some("respond");
+        let own = manner.answer_tool.then_some("hand_in");
         let tools: Vec<Value> = TOOLS.iter().copied().chain(own).map(|t| self.tool(t)).collect();
         let mut head = json!({"model": case.model, "tools": tools, "stream": !manner.whole});
         match self.api {

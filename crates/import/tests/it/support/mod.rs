@@ -109,6 +109,7 @@ impl<'s> Script<'s> {
             digest: Digest::of(text.as_bytes()),
             chars: text.chars().count() as u64,
             failed: text.starts_with('!'),
+            sent_back: false,
             unfinished: false,
             cleared: false,
             lined: false,

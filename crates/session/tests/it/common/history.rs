@@ -191,7 +191,7 @@ impl History {
         let run = self.runs.last().unwrap();
         let (mut calls, mut chars) = run.carried;
         let of_run = &self.messages[run.at..];
-        let answers = |name: &str| run.policy.answer_tool.as_deref() == Some(name);
+        let answers = |name: &str| run.policy.answer_tool.iter().any(|tool| tool == name);
         let all = || of_run.iter().flat_map(native::calls);
         let answered: Vec<&str> = all().filter(|(_, name)| answers(name)).map(|c| c.0).collect();
         calls += all().filter(|(_, name)| !answers(name)).count() as u64;

@@ -232,7 +232,7 @@ fn wild_part(dice: &mut Dice) -> Part {
             name: dice.pick(TOOLS).to_owned(),
             input: "{}".to_owned(),
         },
-        6 => Part::tool("respond", dice.pick(&[r#"{"answer":"from the tool"}"#, "{}", "{\"answ"])),
+        6 => Part::tool("hand_in", dice.pick(&[r#"{"answer":"from the tool"}"#, "{}", "{\"answ"])),
         7 => {
             Part::tool(dice.pick(&["nope", "grep"]), dice.pick(&["[]", "{\"a\":", "null", "\"x\""]))
         }
@@ -346,7 +346,7 @@ pub(crate) fn policy(dice: &mut Dice) -> Policy {
     set("batch", text(dice.pick(&["first", "all", "none"])));
     set("landing", text(dice.pick(&["auto", "auto", "auto", "ask", "none", "respond", "stop"])));
     if dice.chance(20) {
-        set("answer_tool", text("respond"));
+        set("answer_tool", text("hand_in"));
     }
     set("empty_limit", int(dice.roll(5)));
     set("repeat_limit", int(dice.roll(5)));

@@ -65,7 +65,7 @@ pub(crate) fn head(case: &Case) -> Value {
     let manner = &case.manner;
     let mut names: Vec<&str> = TOOLS.to_vec();
     if manner.answer_tool {
-        names.push("respond");
+        names.push("hand_in");
     }
     let tools: Value = names.iter().map(|name| tool(case.api, name)).collect();
     let (_, model) = self::names(case);
