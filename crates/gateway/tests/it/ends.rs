@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::support::Running;
-use crate::support::client::Client;
-use crate::support::script::{Reply, Scripted, calls, says};
+use crate::support::client::{Client, all};
+use crate::support::script::{INPUT, Reply, Scripted, calls, says};
 use crate::support::sim::governed;
 use softland_gateway::{Clock, Settings};
 use softland_ledger::{Query, Reader, Run};
@@ -166,4 +166,133 @@ async fn a_run_of_which_nothing_is_known_is_counted_once() {
     let (fourth, _) = client.turn(&new).await;
     assert_eq!(fourth.header("x-softland-tool-calls"), Some("3/9"));
     new.until_metrics("softland_events_total{event=\"repinned\"} 1").await;
+}
+
+/// Requests of one client, and what its upstream says to them.
+struct Work {
+    upstream: Scripted,
+    gateway: Running,
+    folder: TempDir,
+}
+
+impl Work {
+    async fn new(replies: Vec<Reply>) -> Self {
+        let (time, folder) = (Time::new(), tempfile::tempdir().expect("a folder"));
+        let upstream = Scripted::plays(replies).await;
+        let gateway = gateway(&upstream, &time, &folder, false).await;
+        Self { upstream, gateway, folder }
+    }
+
+    /// The runs, once the gateway is stopped.
+    async fn runs(mut self) -> Vec<Run> {
+        self.gateway.stopped().await;
+        runs(self.folder.path())
+    }
+}
+
+fn outcome(run: &Run) -> Option<(Outcome, Reason)> {
+    run.end.as_ref().map(|end| (end.outcome, end.reason.clone()))
+}
+
+const ANSWERED: Option<(Outcome, Reason)> = Some((Outcome::Answered, Reason::Final));
+
+/// The first request of a conversation without a name is known by what it asks.
+#[tokio::test]
+async fn c35_retries_of_a_first_request_are_its_run() {
+    let busy = || Reply::Error("503 Service Unavailable", Vec::new(), "{}");
+    for ((api, stream), named) in all().flat_map(|on| [(on, true), (on, false)]) {
+        let work = Work::new(vec![busy(), busy(), calls(1), busy(), says("all")]).await;
+        let mut client = Client::on(api, stream);
+        if named {
+            client = client.with("x-softland-session: s");
+        }
+        for _ in 0..2 {
+            assert_eq!(client.post(&work.gateway).await.status(), 503);
+        }
+        client.turn(&work.gateway).await;
+        assert_eq!(client.post(&work.gateway).await.status(), 503);
+        client.turn(&work.gateway).await;
+        assert_eq!(work.upstream.provider.count(), 5);
+        let runs = work.runs().await;
+        let [run] = runs.as_slice() else { panic!("{api:?} {stream} {named}: {runs:?}") };
+        assert_eq!((outcome(run), run.requests, run.tool_calls), (ANSWERED, 5, Some(1)));
+    }
+    // Who gives up has failed; others who ask the same are others.
+    let work = Work::new(vec![busy()]).await;
+    Client::new(true).post(&work.gateway).await;
+    let runs = work.runs().await;
+    let [run] = runs.as_slice() else { panic!("{runs:?}") };
+    assert_eq!(outcome(run), Some((Outcome::Failed, Reason::Provider)));
+    let work = Work::new(vec![says("one")]).await;
+    for _ in 0..3 {
+        Client::new(true).post(&work.gateway).await;
+    }
+    assert_eq!(work.runs().await.len(), 3, "samples of one prompt");
+}
+
+/// A hook, or an agent in the background, lets a client go on behind an answer.
+#[tokio::test]
+async fn c36_work_behind_an_answer_is_one_run() {
+    for ((api, stream), named) in all().flat_map(|on| [(on, true), (on, false)]) {
+        let replies = vec![calls(1), says("It is done."), calls(2), says("It really is.")];
+        let work = Work::new(replies).await;
+        let mut client = Client::on(api, stream).told_usage();
+        if named {
+            client = client.with("x-softland-session: s");
+        }
+        client.run(&work.gateway).await;
+        client.says("<system-reminder>Not yet: look at the marker once more.</system-reminder>");
+        client.run(&work.gateway).await;
+        let runs = work.runs().await;
+        let [run] = runs.as_slice() else { panic!("{api:?} {stream} {named}: {runs:?}") };
+        assert_eq!((outcome(run), run.requests, run.tool_calls), (ANSWERED, 4, Some(2)));
+        assert_eq!(run.usage.input, 4 * INPUT, "{api:?} {stream} {named}");
+    }
+    // A person who says something begins a run, and who asks once more for an answer does, too.
+    let work = Work::new(vec![says("one"), says("two"), says("three")]).await;
+    let mut client = Client::new(true).with("x-softland-session: s");
+    client.post(&work.gateway).await;
+    client.run(&work.gateway).await;
+    client.says("And what else?");
+    client.run(&work.gateway).await;
+    let runs = work.runs().await;
+    assert_eq!(runs.iter().map(|run| run.requests).collect::<Vec<_>>(), [1, 1, 1]);
+}
+
+/// The answer may be a call: for an object that is sent back, the run goes on.
+#[tokio::test]
+async fn c36_a_run_that_ends_by_a_call_has_ended() {
+    let object = |id: &str| {
+        let input = serde_json::json!({"summary": "all"});
+        let call = serde_json::json!({"type": "tool_use", "id": id, "name": "final_result",
+            "input": input});
+        Reply::Says(vec![call], "tool_use")
+    };
+    for (limit, landed) in [(9, Outcome::Answered), (1, Outcome::Landed)] {
+        let replies = vec![calls(1), object("toolu_object0001"), object("toolu_object0002")];
+        let (time, folder) = (Time::new(), tempfile::tempdir().expect("a folder"));
+        let upstream = Scripted::plays(replies).await;
+        let keys = [("tool_calls_limit", Key::Int(limit))];
+        let mut settings: Settings = governed(&upstream.url(), &keys);
+        settings.ledger = Some(folder.path().join("ledger.db"));
+        let mut gateway = Running::with_clock(settings, time.clock()).await;
+        let mut client = Client::new(true).with("x-softland-session: s");
+        let schema = serde_json::json!({"type": "object"});
+        let tool = serde_json::json!({"name": "final_result", "input_schema": schema});
+        client.body["tools"].as_array_mut().expect("tools").push(tool);
+        for _ in 0..3 {
+            let (_, response) = client.turn(&gateway).await;
+            assert_eq!(response.calls().len(), 1, "limit {limit}");
+            let text = "1 validation error:\nno steps\n\nFix the errors and try again.";
+            let last = client.messages().last_mut().expect("results");
+            if last["content"][0]["tool_use_id"] == "toolu_object0001" {
+                last["content"][0]["content"] = text.into();
+            }
+        }
+        gateway.stopped().await;
+        let runs = runs(folder.path());
+        let [run] = runs.as_slice() else { panic!("limit {limit}: {runs:?}") };
+        assert_eq!(run.end.as_ref().map(|end| end.outcome), Some(landed), "limit {limit}");
+        assert_eq!(run.tool_calls, Some(1), "limit {limit}");
+    }
 }
