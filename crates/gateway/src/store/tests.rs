@@ -47,7 +47,8 @@ async fn a_conversation_is_bounded() {
     for n in 0..1000_u64 {
         let run = RunState { last: n, ..state("r", 1) };
         let key = digest(&n.to_string());
-        let seen = Seen { digest: key, chars: 1, failed: false, unfinished: false };
+        let seen =
+            Seen { digest: key, chars: 1, failed: false, sent_back: false, unfinished: false };
         let results = (0..10).map(|m| (digest(&format!("{n}.{m}")), seen)).collect();
         let changes = Changes { run: Some((key, run)), results, ..Changes::default() };
         store.keep("s", changes).await.unwrap();
@@ -116,7 +117,13 @@ async fn what_was_kept_comes_back_as_it_was() {
             before: digest("b"),
             own: None,
         };
-        let seen = Seen { digest: digest("seen"), chars: n, failed: true, unfinished: false };
+        let seen = Seen {
+            digest: digest("seen"),
+            chars: n,
+            failed: true,
+            sent_back: false,
+            unfinished: false,
+        };
         let mut by_tool = BTreeMap::new();
         by_tool.insert(format!("tool {n}"), n);
         let used = Used { calls: n, by_tool, ..Used::default() };
@@ -128,7 +135,7 @@ async fn what_was_kept_comes_back_as_it_was() {
             id: format!("run {n}").into(),
             account: format!("account {n}").into(),
             cost: NanoUsd(n),
-            ended: n == 9,
+            ended: (n == 9).then_some(n),
             begun: n,
             last: n + 1,
             active: n + 2,
@@ -150,6 +157,7 @@ async fn what_was_kept_comes_back_as_it_was() {
             named: Some((vec![digest("name")], face(n))),
             clues: Vec::new(),
             past_clues: None,
+            untaken: None,
         };
         let before = expected.runs.get(&key).map(|run| (run.tokens + 100, run.cost));
         let (tokens, cost) = before.unwrap_or_default();

@@ -40,7 +40,6 @@ type Newest = BTreeMap<(SignalKind, Digest), usize>;
 #[derive(Clone, Debug)]
 pub(crate) struct Listing {
     pub(crate) kind: SignalKind,
-    identity: Digest,
     pub(crate) members: BTreeSet<u64>,
     /// How many of the members, the first ones, did something new.
     fresh: usize,
@@ -278,7 +277,6 @@ impl Seen {
                 self.newest.insert((kind, identity), self.listings.len());
                 self.listings.push(Listing {
                     kind,
-                    identity,
                     members: evidence.turns.into_iter().collect(),
                     fresh,
                     recorded: false,

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::pinned::Pinned;
 use crate::policy::{Mode, Policy};
-use crate::run::Role;
+use crate::run::{Answers, Role};
 
 const NAMES: [&str; 4] = ["a", "b", "c", "respond"];
 
@@ -18,7 +18,7 @@ fn run(limit: Option<u64>, batch: Batch, own: Option<u64>, observes: bool) -> Ru
     };
     policy.tool_limits.extend(own.map(|own| ("a".to_string(), own)));
     let mut run = Run::begin(Pinned::new(policy), Role::Gateway, None);
-    run.answers_by(Some("respond"));
+    run.answers_by(Answers::shown(alloc::vec!["respond".to_string()]));
     run
 }
 

@@ -321,7 +321,13 @@ mod tests {
     #[test]
     fn a_long_history_that_is_met_for_the_first_time_never_takes_more_than_is_kept_of_it() {
         // With room for all of them each would be put into its place among all others.
-        let seen = Seen { digest: Digest::EMPTY, chars: 1, failed: false, unfinished: false };
+        let seen = Seen {
+            digest: Digest::EMPTY,
+            chars: 1,
+            failed: false,
+            sent_back: false,
+            unfinished: false,
+        };
         let results = (0..100_000_u64).map(|n| (Digest::of(&n.to_le_bytes()), seen)).collect();
         let mut kept = Kept::default();
         kept.apply(Changes { results, ..Changes::default() }, &mut Policies::default());
