@@ -2,9 +2,12 @@
 //! a gateway that may be replaced.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use serde_json::{Value, json};
-use softland_gateway::Settings;
+use softland_gateway::{Clock, Settings};
 use softland_session::core::policy::Policy;
 use softland_session::wire::Api;
 use softland_sim::{Config, Scenario};
@@ -20,6 +23,9 @@ use crate::support::{self, Message, Running};
 
 /// Client requests of a case at most.
 const REQUESTS: u64 = 30;
+
+/// Whoever asks a question has read the answer before it, which takes so long, in milliseconds.
+const READING: u64 = 5_000;
 
 /// What a client does beside its next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +55,8 @@ pub(crate) struct Play<'a> {
     pub(super) gateway: Running,
     pub(super) folder: tempfile::TempDir,
     pub(super) logs: Vec<PathBuf>,
+    /// What the gateways' clock is ahead of the real one, in milliseconds.
+    ahead: Arc<AtomicU64>,
     pub(super) headers: Vec<String>,
     pub(super) named: bool,
     pub(super) head: Value,
@@ -86,7 +94,9 @@ impl<'a> Play<'a> {
         let replaces = plan > 0 && dice.chance(25);
         let policy = Policy::default();
         let log = folder.path().join("events-0");
-        let gateway = Running::with(Self::settings(&upstream, &policy, &log)).await;
+        let ahead = Arc::default();
+        let settings = Self::settings(&upstream, &policy, &log);
+        let gateway = Running::with_clock(settings, clock(&ahead)).await;
         Self {
             case,
             talk,
@@ -94,6 +104,7 @@ impl<'a> Play<'a> {
             upstream,
             gateway,
             logs: vec![log],
+            ahead,
             folder,
             headers,
             named: !name.is_empty(),
@@ -235,7 +246,7 @@ impl<'a> Play<'a> {
         self.gateway.stopped().await;
         let log = self.folder.path().join(format!("events-{}", self.logs.len()));
         let settings = Self::settings(&self.upstream, &self.policy, &log);
-        self.gateway = Running::with(settings).await;
+        self.gateway = Running::with_clock(settings, clock(&self.ahead)).await;
         self.logs.push(log);
         self.meet("replaced");
     }
@@ -244,6 +255,7 @@ impl<'a> Play<'a> {
         match ask {
             Ask::Say(text, policy) => {
                 let first = self.messages.is_empty();
+                self.ahead.fetch_add(READING, Ordering::SeqCst);
                 self.run_at = self.messages.len();
                 self.carried = 0;
                 self.messages
@@ -320,4 +332,13 @@ impl<'a> Play<'a> {
             check_log(&std::fs::read_to_string(log).unwrap_or_default());
         }
     }
+}
+
+/// A clock that goes as time does, and is ahead of it.
+fn clock(ahead: &Arc<AtomicU64>) -> Clock {
+    let (ahead, began) = (Arc::clone(ahead), Instant::now());
+    Arc::new(move || {
+        let passed = u64::try_from(began.elapsed().as_millis()).unwrap_or(0);
+        1_790_000_000_000 + passed + ahead.load(Ordering::SeqCst)
+    })
 }
