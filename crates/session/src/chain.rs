@@ -211,9 +211,10 @@ pub(crate) fn go_on(request: &Request<'_>, splice: &Splice, items: &str) -> Opti
 /// Of items that follow a conversation's response, those that are not the model's own: the log has
 /// those already.
 pub(crate) fn not_in_log(items: &[u8]) -> String {
-    let text = format!("[{}]", String::from_utf8_lossy(items));
-    let mut new = Vec::new();
     // They were written here, or scanned when they came.
+    let Ok(items) = std::str::from_utf8(items) else { return String::new() };
+    let text = format!("[{items}]");
+    let mut new = Vec::new();
     let _: Result<_, Error> = Cursor::new(&text).elements(|cursor| {
         let (mut kind, mut has_id) = (String::new(), false);
         let item = cursor.members(|cursor, member| {

@@ -3,7 +3,7 @@
 //! It decides nothing: who keeps a store finds a conversation again by what is here.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use softland_core::{Digest, identity, lines, tables};
 use softland_wire::json::{Cursor, Error as JsonError, Str};
@@ -333,7 +333,7 @@ fn said(content: &ResultContent<'_>) -> Digest {
 }
 
 /// Calls of the newest turn that have no result yet, by id: a backend may give one id to several.
-type Waiting = HashMap<Digest, VecDeque<usize>>;
+type Waiting = BTreeMap<Digest, VecDeque<usize>>;
 
 fn blocks<'m, 'a>(message: &'m RequestMessage<'a>) -> &'m [Block<'a>] {
     match &message.content {

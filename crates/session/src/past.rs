@@ -43,8 +43,8 @@ impl Past {
         };
         if !hidden.is_nothing() {
             records.insert(run, Box::new(pinned().compacted(rounds, place, hidden)));
-        } else if !records.contains_key(&run) {
-            records.insert(run, Box::new(pinned()));
+        } else {
+            records.entry(run).or_insert_with(|| Box::new(pinned()));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The behaviours of `docs/behaviours.md` that are numbers of the fold.
 
-#![expect(clippy::panic, reason = "helpers of tests")]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "helpers of tests")]
 
 mod answers;
 mod detectors;

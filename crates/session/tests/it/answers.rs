@@ -1,7 +1,7 @@
 //! Clients that take their answers by a tool's call, each as it sends its requests: at a limit the
 //! object comes through, and a tool that only has such a name is held to the limit.
 
-#![expect(clippy::unwrap_used, reason = "in a test, a failed step is a failed test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "in a test, a failed step is a failed test")]
 
 mod client;
 mod responses;

@@ -141,8 +141,8 @@ fn a_text_is_walked_however_deep_it_is() {
 /// error where it stands.
 #[test]
 fn each_bracket_is_closed_by_its_own_at_every_depth() {
-    let open = |at: usize| if at % 3 == 0 { "[" } else { "{\"k\":" };
-    let close = |at: usize| if at % 3 == 0 { "]" } else { "}" };
+    let open = |at: usize| if at.is_multiple_of(3) { "[" } else { "{\"k\":" };
+    let close = |at: usize| if at.is_multiple_of(3) { "]" } else { "}" };
     let levels = 400;
     let text = |wrong: Option<usize>| {
         let opened: String = (0..levels).map(open).collect();

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use softland_session::core::policy::Policy;
-use softland_session::core::{Digest, Evidence, SignalKind};
+use softland_session::core::{Evidence, SignalKind};
 
 use super::{Listing, Seen};
 use crate::step::Noted;
@@ -52,7 +52,6 @@ impl Seen {
             Some(old) => old.members.extend(members),
             None => self.listings.push(Listing {
                 kind,
-                identity: Digest::EMPTY,
                 members,
                 fresh,
                 recorded: true,

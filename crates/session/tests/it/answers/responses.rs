@@ -40,7 +40,7 @@ fn anthropic(turn: &Turn, calls: &Calls) -> Value {
     }
     content.extend(calls.iter().map(|(id, name, input)| {
         // What is cut is not whole JSON; the API then gives what it has.
-        let input: Value = serde_json::from_str(input).unwrap_or(json!({}));
+        let input: Value = serde_json::from_str(input).unwrap_or_else(|_| json!({}));
         json!({"type": "tool_use", "id": id, "name": name, "input": input})
     }));
     json!({"id": "msg_1", "type": "message", "role": "assistant", "model": model(Api::Anthropic),
@@ -209,7 +209,7 @@ pub(crate) fn read(
         (Api::Anthropic, true) => of_blocks(&blocks(events().map(parsed))),
         (Api::Chat, true) => of_message(&message(events().map(parsed))),
         (Api::Responses, true) => {
-            let end = events().map(parsed).last().unwrap();
+            let end = events().map(parsed).next_back().unwrap();
             of_items(end["response"]["output"].as_array().unwrap())
         }
     }
