@@ -7,7 +7,9 @@
     reason = "in test helpers to panic is to fail the test"
 )]
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use crate::support::client::Client;
 use crate::support::reading::{Response, read};
@@ -15,11 +17,27 @@ use crate::support::script::{Form, whole};
 use crate::support::sim::{Simulated, governed, text};
 use crate::support::{self, Message, Provider, Running};
 use serde_json::{Value, json};
+use softland_gateway::Clock;
 use softland_session::core::policy::Value as Key;
 use softland_session::wire::Api;
 
 const LIMIT: (&str, Key) = ("tool_calls_limit", Key::Int(4));
 const TURNS: usize = 40;
+
+/// Whoever asks a question has read the answer before it, which takes so long, in milliseconds: what
+/// comes at once behind a landing is taken for its client's own.
+const READING: u64 = 5_000;
+
+/// A clock that goes as time does, and what it is ahead of it, in milliseconds.
+fn clock() -> (Clock, Arc<AtomicU64>) {
+    let (ahead, began) = (Arc::new(AtomicU64::new(0)), Instant::now());
+    let read = Arc::clone(&ahead);
+    let clock = Arc::new(move || {
+        let passed = u64::try_from(began.elapsed().as_millis()).unwrap_or(0);
+        1_790_000_000_000 + passed + read.load(Ordering::SeqCst)
+    });
+    (clock, ahead)
+}
 
 /// A client that sends only what is new.
 struct Chained {
@@ -113,11 +131,14 @@ async fn a_chain_goes_on_behind_a_landing() {
             for scenario in ["sweeper", "stubborn", "mute", "parallel", "empty"] {
                 let name = format!("{scenario}, stream: {stream}, plain: {plain}");
                 let upstream = Simulated::playing(scenario).await;
-                let gateway = Running::with(governed(&upstream.url, &[LIMIT])).await;
+                let (clock, ahead) = clock();
+                let settings = governed(&upstream.url, &[LIMIT]);
+                let gateway = Running::with_clock(settings, clock).await;
                 let mut client = Chained::new(stream);
                 client.plain = plain;
                 let mut runs = std::collections::BTreeSet::new();
                 for question in ["What is here?", "And there?", "And what of it all?"] {
+                    ahead.fetch_add(READING, Ordering::SeqCst);
                     client.asks(question);
                     let (_, last, response) = client.run(&gateway).await;
                     assert!(!response.text().trim().is_empty(), "{name}: {question}");
@@ -333,11 +354,13 @@ async fn c24_a_conversation_is_one_history() {
             let name = format!("{scenario}, stream: {stream}");
             let (provider, log) = log(scenario, stream).await;
             let keys = [LIMIT, ("repeat_limit", Key::Int(50))];
-            let gateway = Running::with(governed(&provider.url(), &keys)).await;
+            let (clock, ahead) = clock();
+            let gateway = Running::with_clock(governed(&provider.url(), &keys), clock).await;
             let mut client = talks(stream, &names[n % 2]);
             client.plain = stream;
             let mut runs = std::collections::BTreeSet::new();
             for question in ["What is here?", "And there?", "And what of it all?"] {
+                ahead.fetch_add(READING, Ordering::SeqCst);
                 client.asks(question);
                 let (calls, last, response) = client.talk(&gateway).await;
                 assert!(calls <= 4, "{name}: {calls} calls");
