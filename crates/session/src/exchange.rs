@@ -135,8 +135,7 @@ impl Exchange {
     fn open(opened: Opened<'_>, facts: Facts, out: &mut Out) -> Self {
         let Opened { request, body, role, mut fold, capability, most, .. } = opened;
         let Opened { chain, policy, reader, asked_at, uses, remark, .. } = opened;
-        let here = fold.here;
-        let newest = fold.newest(&facts);
+        let (here, newest) = (fold.here, fold.newest(&facts));
         let Fold { transcript, splice: mut lines, fresh, .. } = fold;
         // A history without a user message has no run: it is passed on as it is.
         let (key, run, records) = transcript.into_parts();

@@ -165,8 +165,7 @@ impl Opening {
         let gate = Arc::clone(&self.asked.gate);
         let mut opened = self.opened(request);
         let here = opened.here().map_or(Digest::EMPTY, |here| here.run);
-        let run = self.place.run(here, opened.goes_on());
-        let policy = opened.policy().clone();
+        let (run, policy) = (self.place.run(here, opened.goes_on()), opened.policy().clone());
         if self.is_cancelled(&run, request) {
             return Err(Box::new(cancelled(&self.asked.target)));
         }
