@@ -245,8 +245,9 @@ class Gptme(Program):
 
     @staticmethod
     def answer(stdout):
-        """What the model said last, before what gptme says at its end."""
-        return stdout.rpartition("Assistant: \n")[2].partition("\n·")[0].strip()
+        """The last line of what the model said, before what gptme says at its end."""
+        said = stdout.rpartition("Assistant: \n")[2].partition("\n·")[0]
+        return said.strip().splitlines()[-1]
 
 
 class OpenHands(Program):
