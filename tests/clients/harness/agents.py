@@ -52,6 +52,8 @@ class Client:
     meets_sim: bool = True
     # How much dearer its tokens are told to be in a long run, where its context cannot be made small.
     fills: int = 1
+    # How often its model says in a long run what it says before each call.
+    words: int = 9
     # The tool by which its model answers, and the argument that is the answer; none: by text.
     answers_by: tuple = ()
     # The Python that it needs; none: any that runs this.
@@ -254,8 +256,10 @@ CLIENTS = [
         "@cline/cli-linux-x64",
         compacting.Cline,
         tool="run_commands",
-        # It takes the context of a model that it does not know to be that large.
-        fills=8,
+        # It takes the context of a model that it does not know to be that large, and keeps as much of
+        # the newest turns as it estimates by itself.
+        fills=12,
+        words=27,
     ),
     *(
         _own(

@@ -151,7 +151,8 @@ class Opencode(Program):
             own["options"] = {**options, "apiKey": "{env:OPENAI_API_KEY}"}
         if start.small:
             provider, _, model = cls.MODELS[start.client.protocol].partition("/")
-            providers[provider]["models"] = {model: {"limit": {"context": 16_000, "output": 4000}}}
+            limit = {"context": 16_000, "input": 16_000, "output": 4000}
+            providers[provider]["models"] = {model: {"limit": limit}}
         return {"OPENCODE_CONFIG_CONTENT": json.dumps({"provider": providers})}
 
     @staticmethod

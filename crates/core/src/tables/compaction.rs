@@ -23,6 +23,7 @@ pub(super) static SUMMARY_REQUESTS: &[Word] = &[
     w("Write a continuation summary that will allow you", "Anthropic SDK tool_runner"),
     w("Please create a detailed summary of the conversation so far", "Copilot CLI"),
     w("Summarize the conversation history so far", "VS Code Copilot Chat"),
+    w("Please provide a concise summary of our conversation so far", "Continue CLI 1.5.47"),
 ];
 
 /// Openings of parts of a system prompt that differ from conversation to conversation.

@@ -15,7 +15,7 @@ from . import anthropic, chat, responses
 
 WIRES = {protocols.anthropic: anthropic, protocols.chat: chat, protocols.responses: responses}
 # Said before each call, so that histories grow.
-WORDS = "I look at the next part of the work, compare it with what I have seen, and go on. " * 9
+WORDS = "I look at the next part of the work, compare it with what I have seen, and go on. "
 SUMMARY = "The steps were taken one after the other as they were asked for, and more of them remain. "
 # What clients that keep their tools declared say at the end of a request for a summary.
 WANTS_SUMMARY = re.compile(
@@ -82,7 +82,8 @@ class Provider:
         if self.asked == self._steps:
             return self._answer(scenarios.ANSWER)
         self.asked += 1
-        return Turn(f"Step {self.asked}. {WORDS}", [self._client.call(self.asked)])
+        said = WORDS * self._client.words
+        return Turn(f"Step {self.asked}. {said}", [self._client.call(self.asked)])
 
     def _answer(self, text):
         if not self._client.answers_by:
