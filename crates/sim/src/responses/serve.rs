@@ -28,6 +28,7 @@ pub(crate) fn serve(
     let below = request.route().strip_prefix("/v1/responses/");
     match (request.method, below.map(|b| b.split_once('/').unwrap_or((b, "")))) {
         ("POST", None) => create(config, state, now, request),
+        ("POST", Some(("input_tokens", ""))) => count(config, state, request),
         ("GET", Some((id, ""))) => {
             openai::authenticate(request)?;
             retrieve(state, now, id)
@@ -94,6 +95,21 @@ fn create(
     let asked = Asked::read(config, &body)?;
     let dialect = asked.model.dialect;
     answer(config, state, now, &asked, &body).map_err(|refusal| in_dialect(refusal, dialect))
+}
+
+/// The tokens that a request would have, for nothing.
+fn count(config: &Config, state: &State, request: &Request<'_>) -> Checked<Response> {
+    let body = openai::body(request)?;
+    let asked = Asked::read(config, &body)?;
+    rules::fields(&body, &asked.model)?;
+    let mut items = kept(state, &body)?;
+    items.extend(rules::resolve(input(&body), &state.stored)?);
+    let (seal, foreign) = (Seal { seed: config.seed }, config.accept_foreign_signatures);
+    let prompt = rules::check(&body, &asked.model, &items, &state.stored, seal, foreign)?;
+    let tokens = bill::ribbon(&prompt).tokens();
+    let counted =
+        map([("object", "response.input_tokens".into()), ("input_tokens", tokens.into())]);
+    Ok(whole(200, 0, counted.text().into_bytes()))
 }
 
 /// The items that the server keeps for a request, before its own.
