@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
-use softland_session::core::{Ended, NanoUsd, Outcome, Reason};
+use softland_session::core::NanoUsd;
 use softland_session::wire::Tokens;
 
 use crate::store::IDLE_MS;
@@ -32,8 +32,6 @@ pub(crate) struct OpenRun {
     begun: u64,
     /// What would have been made of it, where it is only observed.
     fate: Option<Fate>,
-    /// Its newest request brought no turn, since the provider failed.
-    failed: bool,
     /// Requests under way: while there are any, somebody goes on with it.
     under_way: usize,
     /// What whoever watches is shown of it.
@@ -50,19 +48,6 @@ impl OpenRun {
     ) -> Self {
         Self { last, turns, calls, tokens, cost, ..Self::default() }
     }
-
-    /// The same of one to which the provider said no.
-    pub(crate) fn refused(self) -> Self {
-        Self { failed: true, ..self }
-    }
-
-    /// How it has ended, where nobody goes on with it.
-    pub(crate) fn left(&self) -> Ended {
-        match self.failed {
-            true => Ended::plain(Outcome::Failed, Reason::Provider),
-            false => Ended::plain(Outcome::Cancelled, Reason::User),
-        }
-    }
 }
 
 /// What would have become of a run that is only observed.
@@ -72,60 +57,37 @@ pub(crate) enum Fate {
     Stopped,
 }
 
-/// The open runs, and those that have ended lately: somebody may go on with them.
-#[derive(Debug, Default)]
-struct Known {
-    open: HashMap<String, OpenRun, RandomState>,
-    ended: HashMap<String, OpenRun, RandomState>,
-}
-
-/// The runs that are known here.
+/// The open runs.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
-    known: Mutex<Known>,
+    open: Mutex<HashMap<String, OpenRun, RandomState>>,
     /// Counts what changes, so that whoever watches need look at what is new only.
     version: AtomicU64,
     past: Mutex<Past>,
 }
 
 impl Runs {
-    /// Counts a request of a run; true if the run is new here. One that has ended lately is open
-    /// again, with what it had come to.
+    /// Counts a request of a run; true if the run is new here.
     pub(crate) fn begins(&self, run: &str, now: u64) -> bool {
-        let mut known = self.lock();
+        let mut open = self.lock();
         let version = self.next_version();
-        if let Some(open) = known.open.get_mut(run) {
+        if let Some(open) = open.get_mut(run) {
             open.last = open.last.max(now);
             open.under_way += 1;
             open.shown.version = version;
             return false;
         }
-        let ended = known.ended.remove(run);
-        let is_new = ended.is_none();
         let cost = Some(NanoUsd::ZERO);
-        let mut open = ended.unwrap_or_else(|| OpenRun { cost, ..OpenRun::default() });
-        // Its turn is told anew: by that it is known to go on.
-        (open.last, open.under_way, open.begun) = (open.last.max(now), 1, 0);
-        open.shown.version = version;
-        known.open.insert(run.to_owned(), open);
-        if !is_new {
-            self.goes_on_again(run);
-        }
-        is_new
-    }
-
-    /// Whether a run that has ended can be gone on with under its name: what it came to is known.
-    pub(crate) fn is_known(&self, run: &str) -> bool {
-        let known = self.lock();
-        known.open.contains_key(run) || known.ended.contains_key(run)
+        let shown = Shown::new(version);
+        let new = OpenRun { last: now, cost, under_way: 1, shown, ..OpenRun::default() };
+        open.insert(run.to_owned(), new);
+        true
     }
 
     /// A request for this turn; true if the turn is new.
     pub(crate) fn turn_begins(&self, run: &str, turn: u64) -> bool {
-        let mut known = self.lock();
-        let Some(open) = known.open.get_mut(run).filter(|open| open.begun < turn) else {
-            return false;
-        };
+        let mut open = self.lock();
+        let Some(open) = open.get_mut(run).filter(|open| open.begun < turn) else { return false };
         open.begun = turn;
         true
     }
@@ -139,20 +101,19 @@ impl Runs {
             "local_answer" | "stop" => Fate::Stopped,
             _ => return None,
         };
-        let mut known = self.lock();
-        let open = known.open.get_mut(run).filter(|open| open.fate.is_none())?;
+        let mut open = self.lock();
+        let open = open.get_mut(run).filter(|open| open.fate.is_none())?;
         open.fate = Some(fate);
         Some(fate)
     }
 
     /// What a request of it came to. Turns and calls are the run's, tokens and cost the request's.
     pub(crate) fn goes_on(&self, run: &str, request: &OpenRun) {
-        let mut known = self.lock();
+        let mut open = self.lock();
         let version = self.next_version();
-        if let Some(open) = known.open.get_mut(run) {
+        if let Some(open) = open.get_mut(run) {
             open.shown.version = version;
             open.under_way = open.under_way.saturating_sub(1);
-            open.failed = request.failed;
             open.last = open.last.max(request.last);
             open.turns = open.turns.max(request.turns);
             open.calls = open.calls.max(request.calls);
@@ -161,36 +122,24 @@ impl Runs {
         }
     }
 
-    /// A run has ended: what it came to. It is remembered for whoever goes on with it.
+    /// A run has ended: what it came to.
     pub(crate) fn ends(&self, run: &str) -> Option<OpenRun> {
-        let mut known = self.lock();
-        let open = known.open.remove(run)?;
-        if known.ended.len() >= MOST {
-            known.ended.clear();
-        }
-        known.ended.insert(run.to_owned(), open.clone());
-        Some(open)
+        self.lock().remove(run)
     }
 
-    /// A run was left for another one: what it came to.
-    pub(crate) fn leaves(&self, run: &str) -> Option<OpenRun> {
-        self.lock().open.remove(run)
-    }
-
-    /// The runs that nobody goes on with. Those that ended long ago are forgotten.
+    /// The runs that nobody goes on with.
     pub(crate) fn idle(&self, now: u64) -> Vec<(String, OpenRun)> {
-        let mut known = self.lock();
-        known.ended.retain(|_, run| now.saturating_sub(run.last) <= IDLE_MS);
-        let limit = if known.open.len() > MOST { IDLE_MS / 10 } else { IDLE_MS };
+        let mut open = self.lock();
+        let limit = if open.len() > MOST { IDLE_MS / 10 } else { IDLE_MS };
         let is_idle = |_: &String, run: &mut OpenRun| {
             run.under_way == 0 && now.saturating_sub(run.last) > limit
         };
-        known.open.extract_if(is_idle).collect()
+        open.extract_if(is_idle).collect()
     }
 
     /// All of them, ended.
     pub(crate) fn all(&self) -> Vec<(String, OpenRun)> {
-        self.lock().open.drain().collect()
+        self.lock().drain().collect()
     }
 
     /// To be asked for under the lock of what has changed: who reads up to a version finds all of
@@ -199,8 +148,8 @@ impl Runs {
         self.version.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, OpenRun, RandomState>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -223,7 +172,6 @@ mod tests {
         assert_eq!(idle.len(), 1);
         assert_eq!((idle[0].1.turns, idle[0].1.cost), (2, Some(NanoUsd(6))));
         assert!(runs.ends("a").is_none());
-        assert_eq!(idle[0].1.left().outcome, Outcome::Cancelled);
         assert!(runs.begins("b", 5));
         assert!(runs.turn_begins("b", 1) && !runs.turn_begins("b", 1));
         assert!(runs.turn_begins("b", 2) && !runs.turn_begins("b", 1) && !runs.turn_begins("c", 1));
@@ -235,32 +183,12 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_has_ended_is_open_again_with_what_it_came_to() {
-        let runs = Runs::default();
-        runs.begins("a", 5);
-        assert!(runs.turn_begins("a", 1));
-        runs.goes_on("a", &OpenRun::request(6, (1, 1), Tokens::default(), Some(NanoUsd(3))));
-        assert_eq!(runs.ends("a").unwrap().cost, Some(NanoUsd(3)));
-        assert!(runs.is_known("a") && runs.ends("a").is_none());
-        assert!(!runs.begins("a", 7), "it goes on");
-        assert!(runs.turn_begins("a", 2));
-        let refused = OpenRun::request(8, (2, 1), Tokens::default(), Some(NanoUsd(4)));
-        runs.goes_on("a", &refused.refused());
-        assert_eq!(runs.leaves("a").map(|run| (run.cost, run.calls)), Some((Some(NanoUsd(7)), 1)));
-        assert!(!runs.is_known("a"), "it was left for another one");
-        // One that ended long ago is forgotten.
-        runs.begins("b", 5);
-        runs.goes_on("b", &OpenRun::request(6, (1, 1), Tokens::default(), None).refused());
-        assert_eq!(runs.ends("b").unwrap().left().outcome, Outcome::Failed);
-        assert!(runs.idle(6 + IDLE_MS).is_empty() && runs.is_known("b"));
-        assert!(runs.idle(7 + IDLE_MS).is_empty() && !runs.is_known("b"));
-    }
-
-    #[test]
     fn who_reads_up_to_a_version_misses_nothing_of_it() {
         use std::collections::BTreeSet;
         use std::sync::atomic::AtomicUsize;
         use std::time::{Duration, Instant};
+
+        use softland_session::core::{Ended, Outcome, Reason};
 
         const MANY: usize = 5000;
         let (runs, seen) = (Runs::default(), AtomicUsize::new(0));

@@ -34,9 +34,6 @@ pub(crate) trait Store: Send + Sync + fmt::Debug {
     /// The conversations that go by a name, the one that was kept last in the end.
     async fn named(&self, name: Digest) -> Result<Vec<Namesake>, StoreError>;
 
-    /// A conversation without a name that asked this and was not answered; each is found once.
-    async fn asked(&self, here: Digest) -> Result<Option<Arc<str>>, StoreError>;
-
     /// What is kept of a conversation; empty where nothing is.
     async fn recall(&self, scope: &str) -> Result<Arc<Scope>, StoreError>;
 
@@ -136,8 +133,8 @@ pub(crate) struct RunState {
     pub(crate) tokens: u64,
     /// What they cost, as far as is known.
     pub(crate) cost: NanoUsd,
-    /// Where it has been told to have ended: how many turns its history had before the last one.
-    pub(crate) ended: Option<u64>,
+    /// Whether it has been told to have ended: what follows goes by another name.
+    pub(crate) ended: bool,
     /// Milliseconds since 1970 of its first request.
     pub(crate) begun: u64,
     /// When its newest request ended, or began.
@@ -212,7 +209,4 @@ pub(crate) struct Changes {
     pub(crate) clues: Vec<Digest>,
     /// The same of what it was before this request: the calls whose results have come.
     pub(crate) past_clues: Option<(Digest, Arc<RunState>, Vec<Digest>)>,
-    /// The history that was not answered, where nothing else tells the conversation: whoever asks
-    /// the same asks again.
-    pub(crate) untaken: Option<Digest>,
 }

@@ -22,9 +22,6 @@ const REMEMBERED: usize = 4096;
 /// The name of rows that several lines share.
 pub(crate) const LINES: &str = "lines";
 
-/// With this a turn begins. Of a run that has ended it says that the run goes on.
-const TURN: &str = "turn_start";
-
 /// Names that no event may have: those of records of their own, and [`LINES`].
 const RESERVED: [&str; 4] = ["run_start", "done", "error", LINES];
 
@@ -170,9 +167,6 @@ impl Book {
             Packed::Event(event) if RESERVED.contains(&event.event) => Ok(Taken::Misnamed),
             Packed::Event(event) => {
                 let row = self.row(&event.run, event.at, sink)?;
-                if event.event == TURN && row.end.is_some() {
-                    row.goes_on();
-                }
                 row.touch(event.at, event.turn);
                 let Event { at, turn, event, fields, .. } = *event;
                 let fields = fields::of_event(event, fields.of(texts), full);
@@ -377,11 +371,6 @@ impl Row {
         if self.end.is_none() {
             self.turns = self.turns.max(turn);
         }
-    }
-
-    /// Whoever ended it goes on with it all the same: it will end once more.
-    fn goes_on(&mut self) {
-        (self.end, self.whole) = (None, true);
     }
 
     fn begin(&mut self, start: &RunStart) {

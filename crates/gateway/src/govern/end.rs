@@ -214,7 +214,6 @@ impl Record {
                 let fields = Intervened { because, intervention: word, observed, text };
                 self.tell(opening, run, "intervention", &fields);
             }
-            Event::Advice(advice) => tracing::warn!(id = %opening.target.id, %advice, "landing"),
             Event::Shaped(note) => tracing::info!(id = %opening.target.id, %note, "shaped"),
             _ => {}
         }
@@ -430,8 +429,6 @@ impl Flow {
         let calls = used.calls + done.map_or(0, |done| calls_to_run(done).count() as u64);
         let spent = (self.account.used(), self.account.cost());
         let request = OpenRun::request(now, (used.turns, calls), spent.0, spent.1);
-        // Without an end of its own, what came back was passed on: no turn.
-        let request = if done.is_none() { request.refused() } else { request };
         gate.runs.goes_on(id, &request);
         let Some((done, ended)) = done.and_then(|done| Some((done, done.ended.as_ref()?))) else {
             return;

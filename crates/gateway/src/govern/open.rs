@@ -291,20 +291,12 @@ impl Opening {
             let new = RunState { id, begun, last, ..RunState::default() };
             return (Arc::new(new), None);
         };
-        let cancelled = gate.runs.cancelled(&kept.id).is_some();
-        let over = cancelled || kept.ended.is_some_and(|turns| !self.goes_on(&kept.id, turns));
+        let over = kept.ended || gate.runs.cancelled(&kept.id).is_some();
         if now.saturating_sub(kept.last) <= IDLE_MS && !over {
             return (kept, None);
         }
-        let again = RunState { id: gate.names.run(), ended: None, ..(*kept).clone() };
+        let again = RunState { id: gate.names.run(), ended: false, ..(*kept).clone() };
         (Arc::new(again), Some(Arc::clone(&kept.id)))
-    }
-
-    /// Whether this goes on with a run that was told to have ended behind so many turns, as hooks
-    /// and background agents let a client do: its history has the last turn, or was compacted. Who
-    /// asks for the last turn again begins anew.
-    fn goes_on(&self, run: &str, turns: u64) -> bool {
-        self.outline.answered.len() as u64 != turns && self.asked.gate.runs.is_known(run)
     }
 
     /// Whether somebody has cancelled this run and nobody has said anything since, or has

@@ -53,6 +53,12 @@ pub(super) struct Shown {
     work: Vec<Work>,
 }
 
+impl Shown {
+    pub(super) fn new(version: u64) -> Self {
+        Self { version, ..Self::default() }
+    }
+}
+
 /// What is remembered of runs that are over.
 #[derive(Debug, Default)]
 pub(super) struct Past {
@@ -159,7 +165,7 @@ impl Row {
 impl Runs {
     /// What a run is, told once.
     pub(crate) fn met(&self, run: &str, face: Face) {
-        if let Some(open) = self.lock().open.get_mut(run) {
+        if let Some(open) = self.lock().get_mut(run) {
             open.shown.face = Some(Arc::new(face));
         }
     }
@@ -172,7 +178,7 @@ impl Runs {
         here: Digest,
         asked: &Arc<Asked>,
     ) {
-        if let Some(open) = self.lock().open.get_mut(run) {
+        if let Some(open) = self.lock().get_mut(run) {
             open.shown.here = Some(here);
             open.calls = open.calls.max(calls);
             open.shown.phase = phase;
@@ -183,7 +189,7 @@ impl Runs {
 
     /// Its newest request is handed on by that task.
     pub(crate) fn streams(&self, run: &str, asked: &Arc<Asked>, task: AbortHandle) {
-        if let Some(open) = self.lock().open.get_mut(run)
+        if let Some(open) = self.lock().get_mut(run)
             && let Some(work) =
                 open.shown.work.iter_mut().find(|work| work.asked.as_ptr() == Arc::as_ptr(asked))
         {
@@ -193,14 +199,13 @@ impl Runs {
 
     /// The requests of a run that are under way; `None` where it is not open.
     pub(crate) fn work(&self, run: &str) -> Option<Vec<Work>> {
-        let work = self.lock().open.get(run)?.shown.work.clone();
+        let work = self.lock().get(run)?.shown.work.clone();
         Some(work.into_iter().filter(|work| work.asked.strong_count() > 0).collect())
     }
 
     /// The run and its sub-agents, as far as they are open, the run first.
     pub(crate) fn family(&self, run: &str) -> Vec<String> {
-        let known = self.lock();
-        let open = &known.open;
+        let open = self.lock();
         let mut family = vec![run.to_owned()];
         let mut at = 0;
         while let Some(parent) = family.get(at).cloned() {
@@ -235,14 +240,9 @@ impl Runs {
         past.rows.push_back((self.next_version(), row));
     }
 
-    /// A run that was over is open again.
-    pub(super) fn goes_on_again(&self, run: &str) {
-        self.past().rows.retain(|(_, row)| row.run != run);
-    }
-
     /// Nobody is to go on with this run.
     pub(crate) fn cancel(&self, run: &str) {
-        let here = self.lock().open.get(run).and_then(|open| open.shown.here);
+        let here = self.lock().get(run).and_then(|open| open.shown.here);
         let mut past = self.past();
         if past.cancelled.len() >= CANCELLED {
             past.cancelled.pop_front();
@@ -259,7 +259,7 @@ impl Runs {
 
     /// The newest turn of an open run.
     pub(crate) fn turn(&self, run: &str) -> Option<u64> {
-        self.lock().open.get(run).map(|open| open.begun)
+        self.lock().get(run).map(|open| open.begun)
     }
 
     /// The newest change.
@@ -274,17 +274,16 @@ impl Runs {
             let past = self.past();
             past.rows.iter().filter(|(at, _)| *at > version).map(|(_, row)| row.clone()).collect()
         };
-        let known = self.lock();
-        let open = &known.open;
+        let open = self.lock();
         rows.extend(open.iter().filter(|(_, run)| is_new(run)).map(|(id, run)| Row::of(id, run)));
-        drop(known);
+        drop(open);
         rows.sort_by_key(|row| row.observed_at);
         rows
     }
 
     /// One run, open or lately ended.
     pub(crate) fn row(&self, run: &str) -> Option<Row> {
-        let open = self.lock().open.get(run).map(|open| Row::of(run, open));
+        let open = self.lock().get(run).map(|open| Row::of(run, open));
         let past = || {
             let past = self.past();
             past.rows.iter().rev().find(|(_, row)| row.run == run).map(|(_, row)| row.clone())

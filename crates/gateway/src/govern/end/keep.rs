@@ -79,11 +79,8 @@ impl Flow {
             // It brought no turn. What was decided for its history holds all the same.
             let pins = std::mem::take(&mut done.records);
             let mut changes = Changes { pins, results: done.seen, ..self.untaken(now) };
-            // Who left comes back under another name; what the provider failed at is tried again.
-            let left = |ended: &Ended| ended.outcome == Outcome::Cancelled;
-            let left = done.ended.as_ref().is_some_and(left);
-            if let Some((_, state)) = changes.run.as_mut().filter(|_| left) {
-                state.ended = Some(self.opening.outline.answered.len() as u64);
+            if let Some((_, state)) = &mut changes.run {
+                state.ended = true;
             }
             return changes;
         }
@@ -96,7 +93,7 @@ impl Flow {
             tool_refusals: done.tool_refusals,
             vain: self.vain(&done),
             known: self.record.counted.or(before.known),
-            ended: done.ended.as_ref().map(|_| outline.answered.len() as u64),
+            ended: done.ended.is_some(),
             turn: Some(TurnEnd { context: outline.here, at: now, landed: landed(&done) }),
             ..(**before).clone()
         };
@@ -115,7 +112,6 @@ impl Flow {
             named: self.named(now, true),
             clues,
             past_clues: Some((self.run, Arc::clone(before), past_clues)),
-            untaken: None,
         }
     }
 
@@ -158,11 +154,7 @@ impl Flow {
         let turn = Answered { before: self.opening.outline.here, calls: None };
         let clues = vec![self.opening.place.clues.turn(&turn)];
         let (run, named) = (Some((self.run, state)), self.named(now, false));
-        // Without a name and a turn, it is found again by what it asked.
-        let outline = &self.opening.outline;
-        let nameless = self.opening.identity.session.is_none() && outline.answered.is_empty();
-        let untaken = nameless.then_some(outline.here);
-        Changes { run, named, clues, untaken, ..Changes::default() }
+        Changes { run, named, clues, ..Changes::default() }
     }
 
     fn vain(&self, done: &Done) -> Option<(Digest, u64)> {
