@@ -426,7 +426,7 @@ async fn a_worst_case_that_does_not_fit_is_no_limit_reached() {
             let upstream = Scripted::plays(vec![says("the answer")]).await;
             let gateway = Running::with(governed(&upstream.url(), &[(key, limit)])).await;
             let response = read(&Client::on(api, true).told_usage().post(&gateway).await);
-            assert_eq!(upstream.provider.count(), 0);
+            assert_eq!(upstream.provider.turns(), 0);
             let said = response.text();
             assert!(said.contains("did not fit") && said.contains(used), "{said}");
             assert!(!said.contains("reached its limit"), "{said}");
@@ -476,7 +476,7 @@ async fn nothing_is_named_that_was_not_done() {
         let gateway = watched.running().await;
         let message = client.post(&gateway).await;
         assert!(read(&message).text().contains("softland"));
-        assert_eq!(upstream.provider.count(), 0, "nothing is sent");
+        assert_eq!(upstream.provider.turns(), 0, "nothing is sent");
         let done = message.header("x-softland-interventions");
         assert_eq!(done, Some("local_answer"));
         let done = interventions(&watched.events(gateway).await);

@@ -300,7 +300,7 @@ fn summed_up(scope: Arc<str>, kept: Arc<Scope>, asks: &[Digest]) -> Placed {
         from: usize::MAX,
         used: then.used.clone(),
         pinned: kept.pins.get(&then.key).cloned(),
-        over: then.ended.is_some() && asks.iter().any(|ask| !kept.asked.contains(ask)),
+        over: then.ended && asks.iter().any(|ask| !kept.asked.contains(ask)),
     };
     let from = Some(From { run, then, turn: None, fork: false });
     Placed { known: Some((scope, kept)), from, past: Some(past), speaks_of_it: true }

@@ -237,6 +237,15 @@ impl Provider {
         self.asked.lock().expect("no panic").len()
     }
 
+    /// How many of them asked for a turn, not for a count of tokens.
+    pub(crate) fn turns(&self) -> usize {
+        let counts = |asked: &&Message| {
+            asked.line.contains("/count_tokens") || asked.line.contains("/input_tokens")
+        };
+        let asked = self.asked.lock().expect("no panic");
+        asked.len() - asked.iter().filter(counts).count()
+    }
+
     /// How many connections it was asked over.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
