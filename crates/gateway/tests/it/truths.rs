@@ -468,7 +468,7 @@ async fn nothing_is_named_that_was_not_done() {
         if asks {
             client = client.behind(&history(2));
         }
-        // Enough for the request as it is and a few words, not for the note that asks for them.
+        // Enough for the request as it is and a few words, not for what an answer is to have.
         let input = client.body.to_string().len() as u64 + TOOLS;
         let cap = input * prices(api)[0] + 20 * prices(api)[1];
         let cap = text(&format!("0.{cap:09}"));
@@ -480,7 +480,6 @@ async fn nothing_is_named_that_was_not_done() {
         let done = message.header("x-softland-interventions");
         assert_eq!(done, Some("local_answer"));
         let done = interventions(&watched.events(gateway).await);
-        assert!(done.contains(&"deny_spend".to_owned()), "it was tried: {done:?}");
         assert!(!done.iter().any(|word| word == "ask" || word == "none"), "{done:?}");
         assert_eq!(done.last().map(String::as_str), Some("local_answer"));
     }
