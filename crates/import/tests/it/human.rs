@@ -264,6 +264,7 @@ fn result(id: &String) -> ToolResult<'_> {
         digest: Digest::of(id.as_bytes()),
         chars: 1,
         failed: false,
+        sent_back: false,
         unfinished: false,
         cleared: false,
         lined: false,

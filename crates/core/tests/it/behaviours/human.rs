@@ -240,7 +240,7 @@ fn c13_a_note_that_moves_changes_no_place() {
 /// What stands beside the result of the answer tool is no steering: the round is over.
 #[test]
 fn c14_a_question_beside_the_result_of_an_answer_is_a_persons() {
-    let policy = Policy { answer_tool: Some("final".into()), ..limited(3) };
+    let policy = Policy { answer_tool: vec!["final".into()], ..limited(3) };
     let mut talk = Talk::new(Role::Gateway, policy);
     assert!(!talk.round_with(&[("grep", input(1), "found", false)], "look there").starts_run);
     let step = talk.round_with(&[("final", "{}".into(), "taken", false)], "And the other?");
