@@ -4,21 +4,21 @@
 //! Amounts are the dearest that a source gives, so that what is reserved is never too low. Sources
 //! were read 2026-11-26 unless a row says otherwise:
 //!
-//! - [A] Anthropic, platform.claude.com/docs/en/about-claude/pricing: fast mode (six times the
+//! - (A) Anthropic, platform.claude.com/docs/en/about-claude/pricing: fast mode (six times the
 //!   standard price on Opus 4.6 and 4.7, twice it from Opus 4.8 on), `inference_geo` (1.1 times),
 //!   $10 for 1,000 web searches, no fee for web fetch, $0.05 for an hour of a container, at least
 //!   five minutes.
-//! - [G] genai-prices 0.2.3: the prices of `speed: fast` and of `service_tier` beside the standard
+//! - (G) genai-prices 0.2.3: the prices of `speed: fast` and of `service_tier` beside the standard
 //!   ones, OpenAI's as of 2026-10-12.
-//! - [O] OpenAI, developers.openai.com/api/docs/pricing and the models' own pages: $10 for 1,000
+//! - (O) OpenAI, developers.openai.com/api/docs/pricing and the models' own pages: $10 for 1,000
 //!   web searches ($25 with the preview tools), $2.50 for 1,000 file searches, $0.03, $0.12, $0.48
 //!   and $1.92 for a container of 1, 4, 16 and 64 GB; `ultrafast` six times the standard price
 //!   (three times until 2027-02-28 on gpt-6.2-sol: the dearer is taken).
-//! - [S] OpenAI's guides to web search and to file search: what a search brings is within a
+//! - (S) OpenAI's guides to web search and to file search: what a search brings is within a
 //!   context of 128,000 tokens; a chunk has at most 4,096 tokens, and a file search brings at most
 //!   50 of them.
-//! - [X] xAI, docs.x.ai/developers/pricing: $25 for 1,000 sources of live search, 50 at most.
-//! - [R] OpenRouter's `web` plugin: $4 for 1,000 results.
+//! - (X) xAI, docs.x.ai/developers/pricing: $25 for 1,000 sources of live search, 50 at most.
+//! - (R) OpenRouter's `web` plugin: $4 for 1,000 results.
 
 use crate::money::NanoUsd;
 
@@ -62,14 +62,14 @@ const fn times(tier: Tier, models: &'static str, thousandths: u64) -> Multiple {
 
 /// The first row that fits counts. Rounded up. A model that no row names: the last of its tier.
 const MULTIPLES: &[Multiple] = &[
-    // [G]
+    // (G)
     times(Tier::Fast, "claude-fable-5-2", 2000),
     times(Tier::Fast, "claude-mythos-5-2", 2000),
     times(Tier::Fast, "claude-opus-4-8", 2000),
     times(Tier::Fast, "claude-opus-5", 2000),
-    // [A]
+    // (A)
     times(Tier::Fast, "", 6000),
-    // [G]
+    // (G)
     times(Tier::Priority, "gpt-4.1-nano", 2000),
     times(Tier::Priority, "gpt-4.1", 1750),
     times(Tier::Priority, "gpt-4o-2024-05-13", 1750),
@@ -88,12 +88,12 @@ const MULTIPLES: &[Multiple] = &[
     times(Tier::Flex, "o3", 500),
     times(Tier::Flex, "o4-mini", 503),
     times(Tier::Flex, "", 1000),
-    // [O]
+    // (O)
     times(Tier::Ultrafast, "", 6000),
     times(Tier::Unknown, "", 6000),
 ];
 
-/// `inference_geo` of one country, in thousandths of the price. [A]
+/// `inference_geo` of one country, in thousandths of the price. (A)
 const IN_ONE_COUNTRY: u64 = 1100;
 
 /// What the tokens of a model cost when served so, in thousandths of their standard price.
@@ -131,32 +131,32 @@ const fn hosted(
     Hosted { vendor, kind, fee: NanoUsd(fee), brings, counted }
 }
 
-/// What a search of OpenAI's brings at most. [S]
+/// What a search of OpenAI's brings at most. (S)
 const SEARCH: Option<u64> = Some(128_000);
-/// What a search of files brings at most: 50 chunks of 4,096 tokens. [S]
+/// What a search of files brings at most: 50 chunks of 4,096 tokens. (S)
 const FILES: Option<u64> = Some(50 * 4_096);
 
-/// A search of the web. [A] [O]
+/// A search of the web. (A, O)
 pub const WEB_SEARCH: NanoUsd = NanoUsd(10_000_000);
-/// A search of the web by a preview tool, or by `web_search_options`. [O]
+/// A search of the web by a preview tool, or by `web_search_options`. (O)
 pub const WEB_SEARCH_PREVIEW: NanoUsd = NanoUsd(25_000_000);
-/// A search of files. [O]
+/// A search of files. (O)
 pub const FILE_SEARCH: NanoUsd = NanoUsd(2_500_000);
-/// An hour of a container of Anthropic's, and the five minutes that are billed at least. [A]
+/// An hour of a container of Anthropic's, and the five minutes that are billed at least. (A)
 pub const CONTAINER_HOUR: NanoUsd = NanoUsd(50_000_000);
 /// See [`CONTAINER_HOUR`].
 pub const CONTAINER_LEAST: NanoUsd = NanoUsd(4_166_667);
-/// A container of OpenAI's with 1 GB, and the largest. [O]
+/// A container of OpenAI's with 1 GB, and the largest. (O)
 pub const CONTAINER_SMALL: NanoUsd = NanoUsd(30_000_000);
 /// See [`CONTAINER_SMALL`].
 pub const CONTAINER_LARGE: NanoUsd = NanoUsd(1_920_000_000);
-/// An image of the dearest quality and size. [O]
+/// An image of the dearest quality and size. (O)
 pub const IMAGE: NanoUsd = NanoUsd(250_000_000);
-/// A source of live search, and how many there are at most. [X]
+/// A source of live search, and how many there are at most. (X)
 pub const SOURCE: NanoUsd = NanoUsd(25_000_000);
 /// See [`SOURCE`].
 pub const SOURCES: u64 = 50;
-/// What a web search of OpenRouter's plugin costs with the most results it takes (25). [R]
+/// What a web search of OpenRouter's plugin costs with the most results it takes (25). (R)
 pub const PLUGIN: NanoUsd = NanoUsd(100_000_000);
 
 /// The first row that fits counts. A tool that no row names may bring anything, as often as it is

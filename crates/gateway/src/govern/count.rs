@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method};
-use softland_session::core::Digest;
+use softland_session::core::{Digest, models};
 use softland_session::wire::Api;
 use softland_session::wire::json::{Cursor, Error, write_str};
 use softland_session::wire::request::Request;
@@ -71,6 +71,9 @@ impl Counts {
 
 /// The input tokens of a request, as its provider counts them; `None` where it does not say.
 pub(super) async fn ask(opening: &Opening, request: &Request<'_>) -> Option<u64> {
+    if !is_counted(request.api, &request.model.unescape()) {
+        return None;
+    }
     let body = body(request)?;
     let content = Digest::of(&body);
     let gate = &opening.asked.gate;
@@ -82,6 +85,12 @@ pub(super) async fn ask(opening: &Opening, request: &Request<'_>) -> Option<u64>
     tracing::info!(id = %opening.target.id, counted, "asked how many tokens a request has");
     gate.counts.keep(content, counted);
     counted
+}
+
+/// Whether a provider may count the tokens of `model`. Chat Completions is what most providers speak,
+/// and only OpenAI's models have an endpoint that counts.
+fn is_counted(api: Api, model: &str) -> bool {
+    api != Api::Chat || models::find(None, model).is_none_or(|row| row.provider == "openai")
 }
 
 async fn send(opening: &Opening, body: Vec<u8>) -> Option<u64> {
@@ -177,6 +186,14 @@ mod tests {
         let text = r#"{"model":"m","messages":[{"role":"user","content":"x"}]}"#;
         let expected = r#"{"model":"m","input":"[{\"role\":\"user\",\"content\":\"x\"}]"}"#;
         assert_eq!(of(Api::Chat, text), expected);
+    }
+
+    #[test]
+    fn models_that_only_chat_completions_serves_are_not_counted() {
+        assert!(is_counted(Api::Chat, "gpt-5.1"));
+        assert!(is_counted(Api::Chat, "a-model-of-ones-own"));
+        assert!(!is_counted(Api::Chat, "anthropic/claude-opus-5.5"));
+        assert!(is_counted(Api::Anthropic, "claude-opus-4-8"));
     }
 
     #[test]
