@@ -27,6 +27,7 @@ pub(crate) struct Batch {
 #[derive(Debug)]
 pub(crate) enum Packed {
     RunStart(Box<RunStart>),
+    Sent(Request<Span>),
     Request(Request<Span>),
     Event(Event<Span>),
     RunEnd(Box<RunEnd>),
@@ -58,6 +59,7 @@ impl Batch {
         let texts = &mut self.texts;
         self.records.push(match record {
             Record::RunStart(start) => Packed::RunStart(Box::new(start)),
+            Record::Sent(request) => Packed::Sent(request.map(|text| lay(texts, &text))),
             Record::Request(request) => Packed::Request(request.map(|text| lay(texts, &text))),
             Record::Event(event) => Packed::Event(event.map(|fields| lay(texts, fields.as_str()))),
             Record::RunEnd(end) => Packed::RunEnd(Box::new(end)),
@@ -129,7 +131,7 @@ mod tests {
         let Part { records, texts } = batch.first(size);
         let text = |record: &Packed| match record {
             Packed::Event(event) => Some(event.fields.of(texts)),
-            Packed::RunStart(_) | Packed::Request(_) | Packed::RunEnd(_) => None,
+            Packed::RunStart(_) | Packed::Sent(_) | Packed::Request(_) | Packed::RunEnd(_) => None,
         };
         records.iter().filter_map(text).collect()
     }

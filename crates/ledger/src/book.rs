@@ -36,6 +36,9 @@ pub(crate) trait Sink<'b> {
     /// One line of a run that is no request.
     fn event(&mut self, line: Line<'b>) -> Result<(), Self::Error>;
 
+    /// A request that has not ended.
+    fn sent(&mut self, request: &'b Request<Span>);
+
     /// A request; of no run, its id is 0.
     fn request(&mut self, id: i64, seq: u64, request: &'b Request<Span>)
     -> Result<(), Self::Error>;
@@ -171,6 +174,10 @@ impl Book {
                 let Event { at, turn, event, fields, .. } = *event;
                 let fields = fields::of_event(event, fields.of(texts), full);
                 put(row, (at, turn, event), fields, sink, text)
+            }
+            Packed::Sent(request) => {
+                sink.sent(request);
+                Ok(Taken::NoLine)
             }
             Packed::Request(request) => self.request(request, texts, sink, text),
             Packed::RunEnd(end) => {
@@ -366,6 +373,12 @@ impl Row {
         seq
     }
 
+    /// A request of it was left open: counted as if it had ended.
+    pub(crate) fn add_left(&mut self, request: &Request) {
+        self.touch(request.at, request.turn);
+        self.add(request);
+    }
+
     fn touch(&mut self, at: u64, turn: u64) {
         self.last = self.last.max(at);
         if self.end.is_none() {
@@ -387,7 +400,7 @@ impl Row {
     }
 
     /// What an end has said is not changed by what comes late.
-    fn add(&mut self, request: &Request<Span>) {
+    fn add<T>(&mut self, request: &Request<T>) {
         self.requests += 1;
         if self.end.is_some() {
             return;

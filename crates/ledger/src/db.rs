@@ -4,6 +4,7 @@
 //! Several processes may write to one file: every batch holds the write lock from its beginning,
 //! and what is remembered of runs is read again when somebody else has written.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,9 +15,10 @@ use crate::book::{Book, Row, Taken};
 use crate::file::{self, Identity};
 use crate::log::Place;
 use crate::options::{OpenError, OpenProblem};
-use crate::record::RunEnd;
+use crate::record::{Record, Request};
 
 mod bind;
+mod open;
 mod rows;
 mod schema;
 mod share;
@@ -91,26 +93,38 @@ impl Db {
         })
     }
 
-    /// The ends of runs that somebody left open who is gone, at most so many; none where another
-    /// process has the file open.
+    /// What a process left open that is gone: its requests, which end as the most that they can
+    /// have cost, and the ends of its runs. At most `most` of each; none where another process has
+    /// the file open.
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub(crate) fn left_open(&self, most: usize) -> rusqlite::Result<Vec<RunEnd>> {
+    pub(crate) fn left_open(&self, most: usize) -> rusqlite::Result<Vec<Record>> {
         let limit = i64::try_from(most).unwrap_or(i64::MAX);
         let sql = run_sql("SELECT ", " FROM runs WHERE ended IS NULL ORDER BY id LIMIT ?1");
-        let read = || -> rusqlite::Result<Vec<RunEnd>> {
+        let read = || -> rusqlite::Result<(Vec<Row>, Vec<Request>)> {
             let mut open = self.connection.prepare(&sql)?;
-            open.query_map([limit], |row| row_of(row).map(Row::left))?.collect()
+            let runs = open.query_map([limit], row_of)?.collect::<Result<_, _>>()?;
+            Ok((runs, open::read(&self.connection, limit)?))
         };
-        let open = read()?.len();
-        if open > 0 && !self.is_alone() {
-            let path = self.path.display();
-            tracing::info!(%path, open, "another process has the ledger open, too: runs stay open");
+        let (runs, requests) = read()?;
+        if runs.is_empty() && requests.is_empty() {
+            return Ok(Vec::new());
+        }
+        if !self.is_alone() {
+            let (path, runs) = (self.path.display(), runs.len());
+            tracing::info!(%path, runs, "another process has the ledger open, too: runs stay open");
             return Ok(Vec::new());
         }
         // Read again now that nobody else can have written.
-        if open == 0 { Ok(Vec::new()) } else { read() }
+        let (runs, requests) = read()?;
+        let mut runs: BTreeMap<_, _> = runs.into_iter().map(|row| (row.run.clone(), row)).collect();
+        for request in &requests {
+            let run = request.run.as_ref().and_then(|run| runs.get_mut(run));
+            run.into_iter().for_each(|run| run.add_left(request));
+        }
+        let ends = runs.into_values().map(|row| Record::RunEnd(row.left()));
+        Ok(requests.into_iter().map(Record::Request).chain(ends).collect())
     }
 
     /// The newest of the runs that are open: where the file is gone, too, as long as it is held
@@ -205,7 +219,7 @@ impl Db {
 
     /// Every line has reached the log.
     pub(crate) fn all_logged(&self) -> rusqlite::Result<()> {
-        rows::note_unlogged(&self.connection, &std::collections::BTreeMap::new())
+        rows::note_unlogged(&self.connection, &BTreeMap::new())
     }
 
     /// Deletes a few of the runs whose last record is older; whether there may be more.

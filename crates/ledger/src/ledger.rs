@@ -9,7 +9,7 @@ use crate::db::Db;
 use crate::log::Log;
 use crate::options::{OpenError, OpenProblem, Options};
 use crate::queue::{Limits, Queue};
-use crate::record::{Record, RunEnd};
+use crate::record::Record;
 use crate::writer::{SAY_EVERY_MS, Writer};
 
 /// Tells the time in milliseconds since 1970.
@@ -63,11 +63,11 @@ impl Ledger {
             gather: options.gather,
         }));
         let left = match &db {
-            Some(db) if options.end_left_open => left_open(db, options.queue_records / 2),
+            Some(db) if options.end_left_open => left_open(db, options.queue_records / 4),
             _ => Vec::new(),
         };
-        for end in left {
-            queue.push(Record::RunEnd(end));
+        for record in left {
+            queue.push(record);
         }
         let path = options.path.clone().or_else(|| options.events_path.clone()).unwrap_or_default();
         let writer = Writer::new(options, Arc::clone(&queue), Arc::clone(&clock), db, log);
@@ -135,12 +135,12 @@ impl Ledger {
     }
 }
 
-/// The ends of runs that a process left open which is gone.
-fn left_open(db: &Db, most: usize) -> Vec<RunEnd> {
+/// What a process left open that is gone.
+fn left_open(db: &Db, most: usize) -> Vec<Record> {
     match db.left_open(most) {
         Ok(left) => {
             if !left.is_empty() {
-                tracing::warn!(runs = left.len(), "runs that were left open are ended");
+                tracing::warn!(records = left.len(), "what was left open is ended");
             }
             left
         }

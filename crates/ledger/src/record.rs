@@ -12,7 +12,11 @@ use crate::read::Step;
 pub enum Record {
     /// A run was met for the first time.
     RunStart(RunStart),
-    /// A request was sent upstream, or answered without.
+    /// A request is sent upstream: what it can cost at most. Its [`Record::Request`] follows once
+    /// its response has ended; where none does, since the process has died, this one is booked
+    /// when the ledger is opened next.
+    Sent(Request),
+    /// A request has ended that was sent upstream, or that was answered without.
     Request(Request),
     /// A signal, an intervention, or another event of a run.
     Event(Event),
@@ -185,11 +189,12 @@ impl<F> Event<F> {
 
 impl Record {
     /// The run's line that this record will be, not numbered yet, and the run; `None` of a request
-    /// that belongs to no run. `full`: as where whole contents are kept.
+    /// that belongs to no run or has not ended. `full`: as where whole contents are kept.
     #[must_use]
     pub fn step(&self, full: bool) -> Option<(&str, Step)> {
         let (run, at, turn, event, fields) = match self {
             Self::RunStart(r) => (&r.run, r.at, 0, "run_start", fields::of_start(r)),
+            Self::Sent(_) => return None,
             Self::Request(r) => (
                 r.run.as_ref()?,
                 r.at,
@@ -221,7 +226,7 @@ impl Record {
                 let given = name(&r.agent) + name(&r.name);
                 named + given + name(&r.continues) + text(&r.client)
             }
-            Self::Request(r) => {
+            Self::Request(r) | Self::Sent(r) => {
                 let named = r.id.len() + r.upstream.len() + r.path.len();
                 let content = r.content.as_ref().map_or(0, Vec::len);
                 named

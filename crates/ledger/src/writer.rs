@@ -340,6 +340,8 @@ impl Sink<'_> for Nowhere {
         Ok(())
     }
 
+    fn sent(&mut self, _: &Request<Span>) {}
+
     fn request(&mut self, _: i64, _: u64, _: &Request<Span>) -> Result<(), Self::Error> {
         Ok(())
     }

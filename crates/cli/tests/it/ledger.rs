@@ -285,7 +285,7 @@ fn named_and_loose(folder: &Path) {
                     let loose = Request { run: None, ..request.clone() };
                     ledger.record(Record::Request(loose));
                 }
-                Record::RunEnd(_) => {}
+                Record::Sent(_) | Record::RunEnd(_) => {}
             }
             ledger.record(record);
         }

@@ -415,6 +415,14 @@ impl Account {
         (tokens, Some(cost))
     }
 
+    /// What the newest upstream request has at most, before anything came of it: an estimate of its
+    /// input, and what is held for it.
+    pub(super) fn worst(&self) -> (Tokens, Option<NanoUsd>) {
+        let input = money::input_estimate(self.known, self.newest.size);
+        let tokens = Tokens { input, ..Tokens::default() };
+        (tokens, self.lease.as_ref().map(Lease::reserved))
+    }
+
     /// Counts the tokens of a request whose answer does not say them.
     pub(super) fn estimated(&mut self, output: u64) -> Tokens {
         let input = money::input_estimate(self.known, self.newest.size);

@@ -13,6 +13,7 @@ use softland_session::core::{
 use softland_session::wire::Tokens;
 use softland_session::{Done, Event, Exchange, Intervention, Pending};
 
+use super::account::Account;
 use super::flow::Flow;
 use super::history;
 use super::open::Opening;
@@ -24,6 +25,10 @@ use keep::Keeping;
 
 /// With a name of the user's, which may stand for many programs, an answer in vain is short.
 const VAIN_OUTPUT: u64 = 20;
+
+/// What the ledger says of a request that was under way when the gateway was killed.
+const KILLED: &str =
+    "estimated: under way when the gateway was killed; the most that it can have cost";
 
 /// The account that a request gives of itself.
 #[derive(Debug)]
@@ -262,11 +267,22 @@ impl Record {
     }
 
     /// A request goes upstream.
-    pub(super) fn sends(&mut self, opening: &Opening, rung: Option<Rung>, body: &[u8]) {
+    pub(super) fn sends(
+        &mut self,
+        opening: &Opening,
+        account: &Account,
+        rung: Option<Rung>,
+        body: &[u8],
+    ) {
         let gate = &opening.asked.gate;
         let full = opening.target.live.settings.ledger_full && gate.ledger.is_some();
         let content = full.then(|| body.to_vec());
-        self.under_way = Some(UnderWay { at: gate.now(), status: None, rung, content });
+        let under_way = UnderWay { at: gate.now(), status: None, rung, content: None };
+        gate.tell(|| {
+            let run = &account.state.id;
+            ledger::Record::Sent(self.row((opening, run), &under_way, account.worst(), KILLED))
+        });
+        self.under_way = Some(UnderWay { content, ..under_way });
     }
 
     /// Whether a request is with the upstream.
@@ -297,14 +313,29 @@ impl Record {
         if let Some(cost) = cost {
             gate.metrics.spend(cost);
         }
-        let Some(UnderWay { at, status, rung, content }) = self.under_way.take() else { return };
-        let now = gate.now();
+        let Some(mut under_way) = self.under_way.take() else { return };
         let dropped = self.dropped.take();
         let metered = || opening.metered.then_some("metered: no tools");
         let remark = remark.or(opening.unheld.as_deref()).or_else(metered);
         let remarks: Vec<&str> = remark.into_iter().chain(dropped.as_deref()).collect();
-        let request = || ledger::Request {
-            at,
+        gate.tell(|| {
+            let content = under_way.content.take();
+            let row = self.row((opening, run), &under_way, (tokens, cost), &remarks.join("; "));
+            let millis = gate.now().saturating_sub(under_way.at);
+            ledger::Record::Request(ledger::Request { millis, content, ..row })
+        });
+    }
+
+    /// The ledger's row of an upstream request, without its content and how long it took.
+    fn row(
+        &self,
+        (opening, run): (&Opening, &Arc<str>),
+        under_way: &UnderWay,
+        (tokens, cost): (Tokens, Option<NanoUsd>),
+        remark: &str,
+    ) -> ledger::Request {
+        ledger::Request {
+            at: under_way.at,
             id: opening.target.id.text(),
             run: (!opening.metered).then(|| Arc::clone(run)),
             session: Some(session(opening)),
@@ -312,18 +343,17 @@ impl Record {
             upstream: Arc::clone(opening.target.origin.label()),
             path: opening.target.path.path().to_owned(),
             model: Some(opening.model.clone()),
-            rung: rung.map(|rung| rung.word().to_owned()),
-            status,
+            rung: under_way.rung.map(|rung| rung.word().to_owned()),
+            status: under_way.status,
             input: tokens.input,
             output: tokens.output,
             cache_read: tokens.cache_read,
             cache_write: tokens.cache_write_5m.saturating_add(tokens.cache_write_1h),
             cost,
-            millis: now.saturating_sub(at),
-            remark: (!remarks.is_empty()).then(|| remarks.join("; ")),
-            content,
-        };
-        gate.tell(|| ledger::Record::Request(request()));
+            millis: 0,
+            remark: (!remark.is_empty()).then(|| remark.to_owned()),
+            content: None,
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::support::client::Client;
 use crate::support::script::{Reply, Scripted, calls, says};
 use crate::support::sim::governed;
 use softland_gateway::{Clock, Settings};
-use softland_ledger::{Query, Reader, Run};
+use softland_ledger::{Ledger, Options, Query, Reader, Run};
 use softland_session::core::policy::Value as Key;
 use softland_session::core::{Outcome, Reason};
 use tempfile::TempDir;
@@ -145,6 +145,58 @@ async fn a_stop_ends_what_is_open_and_books_what_is_cut_off() {
         assert_eq!((run.requests, run.unpriced), (1, 0));
         assert!(run.usage.input > 0 && run.cost.is_some_and(|cost| cost.0 > 0), "{run:?}");
     }
+}
+
+/// A copy of the ledger's files is what a process leaves that is killed.
+#[tokio::test]
+async fn what_was_under_way_at_a_kill_is_booked_as_the_most_that_it_can_have_cost() {
+    let (time, folder) = (Time::new(), tempfile::tempdir().expect("a folder"));
+    let upstream = Scripted::plays(vec![calls(1), Reply::Hangs("half an answer")]).await;
+    let mut gateway = gateway(&upstream, &time, &folder, false).await;
+    let mut client = Client::new(true);
+    client.turn(&gateway).await;
+    let mut wire = gateway.client().await;
+    wire.send(client.request(&gateway)).await;
+    wire.until("message_start").await;
+    upstream.stands.notified().await;
+    let killed = tempfile::tempdir().expect("a folder");
+    let is_open = |path: &Path| {
+        let db = rusqlite::Connection::open(path).expect("a ledger");
+        let count = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
+        db.query_row("SELECT count(*) FROM open_requests", [], count).expect("a count")
+    };
+    let copied = tokio::time::timeout(support::LONG, async {
+        loop {
+            for file in ["ledger.db", "ledger.db-wal"] {
+                std::fs::copy(folder.path().join(file), killed.path().join(file)).expect("a copy");
+            }
+            if is_open(&killed.path().join("ledger.db")) == 1 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    copied.await.expect("a request is under way");
+    drop(wire);
+    upstream.until_left(1).await;
+    gateway.stopped().await;
+    assert_eq!(is_open(&folder.path().join("ledger.db")), 0, "it has ended");
+
+    let before = runs(folder.path());
+    let options = Options { end_left_open: true, ..Options::at(killed.path().join("ledger.db")) };
+    for _ in 0..2 {
+        let ledger = Ledger::open(options.clone(), time.clock()).expect("a ledger");
+        ledger.close(support::LONG).expect("all is written");
+    }
+    let after = runs(killed.path());
+    let ([left], [killed_run]) = (&*before, &*after) else { panic!("{before:?} {after:?}") };
+    assert!(is_cancelled(killed_run), "{killed_run:?}");
+    assert_eq!((killed_run.requests, killed_run.unpriced), (2, 0), "booked once");
+    assert!(killed_run.cost > left.cost, "{:?} {:?}", killed_run.cost, left.cost);
+    let reader = Reader::open(&killed.path().join("ledger.db")).expect("a ledger");
+    let steps = reader.steps(&killed_run.run).expect("steps");
+    let usage: Vec<_> = steps.iter().filter(|step| step.event == "usage").collect();
+    assert!(usage[1].fields.contains("estimated: under way when the gateway was killed"));
 }
 
 #[tokio::test]

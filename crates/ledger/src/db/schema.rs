@@ -10,7 +10,8 @@ use crate::options::{OpenError, OpenProblem};
 const APPLICATION: i64 = 0x736f_6674;
 
 /// One step a version, the first from an empty file. A step that was released is never changed.
-const STEPS: &[&str] = &[include_str!("1.sql"), include_str!("2.sql"), include_str!("3.sql")];
+const STEPS: &[&str] =
+    &[include_str!("1.sql"), include_str!("2.sql"), include_str!("3.sql"), include_str!("4.sql")];
 
 /// The newest version.
 pub(crate) const VERSION: i64 = STEPS.len() as i64;

@@ -48,5 +48,7 @@ fn drop_rows(db: &Connection, id: i64) -> rusqlite::Result<()> {
         let sql = format!("DELETE FROM {table} WHERE run_id = ?1");
         db.prepare_cached(&sql)?.execute([id])?;
     }
+    let sql = "DELETE FROM open_requests WHERE run = (SELECT run FROM runs WHERE id = ?1)";
+    db.prepare_cached(sql)?.execute([id])?;
     db.prepare_cached("DELETE FROM runs WHERE id = ?1")?.execute([id]).map(drop)
 }

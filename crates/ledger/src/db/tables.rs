@@ -9,7 +9,7 @@ use softland_core::Digest;
 
 use super::bind::Bound;
 use super::rows::{row_of, run_sql};
-use super::share;
+use super::{open, share};
 use crate::batch::Span;
 use crate::book::{Line, Row, Sink};
 use crate::record::{Request, Texts};
@@ -45,13 +45,15 @@ pub(crate) struct Tables<'a, 'b> {
     found: Option<CachedStatement<'a>>,
     events: Vec<Line<'b>>,
     requests: Vec<(i64, u64, &'b Request<Span>)>,
+    /// By their ids, requests that were sent and have not ended; `None` of those that have.
+    open: BTreeMap<&'b str, Option<&'b Request<Span>>>,
 }
 
 impl<'a, 'b> Tables<'a, 'b> {
     /// `full`: whole contents are kept.
     pub(crate) fn new(db: &'a Connection, full: bool, texts: &'b str) -> Self {
         let (first, events, requests) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { db, full, texts, first, found: None, events, requests }
+        Self { db, full, texts, first, found: None, events, requests, open: BTreeMap::new() }
     }
 
     /// Writes what was gathered, and the runs that have changed.
@@ -67,6 +69,7 @@ impl<'a, 'b> Tables<'a, 'b> {
         REQUESTS.insert(self.db, self.requests.iter().copied(), |to, before, row| {
             bind_request(to, before, row, texts)
         })?;
+        open::write(self.db, &self.open, texts)?;
         if self.full {
             self.write_contents()?;
         }
@@ -120,10 +123,15 @@ impl<'b> Sink<'b> for Tables<'_, 'b> {
         Ok(())
     }
 
+    fn sent(&mut self, request: &'b Request<Span>) {
+        self.open.insert(request.id.of(self.texts), Some(request));
+    }
+
     fn request(&mut self, id: i64, seq: u64, request: &'b Request<Span>) -> rusqlite::Result<()> {
         if id != 0 {
             self.first.entry(id).or_insert(seq);
         }
+        self.open.insert(request.id.of(self.texts), None);
         self.requests.push((id, seq, request));
         Ok(())
     }

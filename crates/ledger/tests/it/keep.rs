@@ -324,7 +324,11 @@ fn what_belongs_to_no_run_is_summed() {
 
 #[test]
 fn a_ledger_of_an_older_version_is_brought_up() {
-    let steps = [include_str!("../../src/db/1.sql"), include_str!("../../src/db/2.sql")];
+    let steps = [
+        include_str!("../../src/db/1.sql"),
+        include_str!("../../src/db/2.sql"),
+        include_str!("../../src/db/3.sql"),
+    ];
     for version in 1..=steps.len() {
         let place = Place::new();
         let db = rusqlite::Connection::open(place.db()).unwrap();

@@ -55,7 +55,7 @@ impl Flow {
         }
         // Who only observes has to be able to read, too.
         let headers = headers::to_upstream(&opening.asked.parts.headers, target, true);
-        self.record.sends(opening, self.exchange.rung(), &body);
+        self.record.sends(opening, &self.account, self.exchange.rung(), &body);
         let sending =
             gate.upstreams.send(&target.origin, Method::POST, &target.path, headers, body);
         let sent = tokio::select! {
