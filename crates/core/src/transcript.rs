@@ -127,6 +127,12 @@ impl Transcript {
         self.chain
     }
 
+    /// Where a history stands that ends in a turn of the model; `None` before any.
+    #[must_use]
+    pub fn ends(&self) -> Option<Here> {
+        Some(Here { run: self.key()?, starts: false, place: self.chain })
+    }
+
     /// Says by which tools the client is seen to take its answers, beside those that the policy
     /// names, and whether it forces one. To be said before anything is taken.
     pub fn answer_by(&mut self, tools: Vec<String>, forced: bool) {
@@ -152,7 +158,8 @@ impl Transcript {
         self.arrival = arrival;
     }
 
-    /// Takes a turn of the model.
+    /// Takes a turn of the model. A history that opens with one (a client has left out what was
+    /// asked, or put a summary in its place) begins a run there.
     pub fn model(&mut self, turn: &Finished<'_>) {
         let calls = turn.calls.iter().fold(Digest::EMPTY, |sum, call| {
             sum.then(Digest::of(call.name.as_bytes())).then(Digest::of(call.input.as_bytes()))
@@ -160,9 +167,15 @@ impl Transcript {
         let text = turn.text.digest.unwrap_or(Digest::EMPTY);
         self.chain = self.chain.then(Digest::of(b"assistant")).then(text).then(calls);
         self.arrival = None;
+        let opens = self.run.is_none();
+        if opens {
+            self.begin_run(None);
+        }
         if let Some((_, run)) = &mut self.run {
             let run = Arc::make_mut(run);
-            run.carry(self.chain);
+            if !opens {
+                run.carry(self.chain);
+            }
             run.model(turn);
         }
     }
@@ -238,10 +251,15 @@ impl Transcript {
     }
 
     fn begin(&mut self, user: &User<'_>, facts: Option<&Facts>) -> Step {
-        self.keep();
         let last = self.run.as_ref().map_or(Last::Nothing, |(_, run)| run.last());
         self.heard = Heard::default();
         self.heard.hear(user, last, &Phase::Open);
+        self.begin_run(facts)
+    }
+
+    /// Begins a run behind what was taken last.
+    fn begin_run(&mut self, facts: Option<&Facts>) -> Step {
+        self.keep();
         let key = self.chain;
         let known = self.records.get(&key).map(|known| (**known).clone());
         let pinned = known.unwrap_or_else(|| Pinned::new(Arc::clone(&self.policy)));

@@ -59,7 +59,7 @@ pub(crate) fn read<'a>(
 ) -> (Fold<'a>, bool) {
     let Some(past) = past else { return (fold(records), false) };
     let first = fold(records.clone());
-    let Some(here) = first.here else { return (first, false) };
+    let Some(here) = first.here.or_else(|| first.transcript.ends()) else { return (first, false) };
     let Some(goes_on) = first.traces.go_on(past, here, &first.transcript) else {
         return (first, false);
     };

@@ -101,13 +101,15 @@ enum Way {
     Apart,
     /// The same in one message, which holds the results as text, in words that nobody knows.
     Told,
+    /// It is asked for in known words, and the history opens with the model's turn that brought it.
+    Turn,
 }
 
 /// Asks for a summary, and goes on with that alone.
 async fn sum_up(client: &mut Client, gateway: &Running, way: Way) {
     let mut asking = client.clone();
     match way {
-        Way::Asked => asking.says(WANTED),
+        Way::Asked | Way::Turn => asking.says(WANTED),
         _ => asking.body["tools"] = json!([]),
     }
     match way {
@@ -137,6 +139,10 @@ async fn sum_up(client: &mut Client, gateway: &Running, way: Way) {
     }
     let (_, response) = asking.turn(gateway).await;
     let said = response.content.iter().find_map(|block| block["text"].as_str()).unwrap().to_owned();
+    if way == Way::Turn {
+        *client.messages() = vec![json!({"role": "assistant", "content": said})];
+        return;
+    }
     let said = said.replace("<summary>", "").replace("</summary>", "");
     *client =
         client.clone().asking(&format!("This is where we stand:\n\n{said}\n\nGo on with it."));
@@ -184,7 +190,9 @@ fn compacted(way: Way, history: &[Value], n: usize) -> Vec<Value> {
     let mut new = match way {
         Way::Summary => vec![env, known],
         Way::Question => vec![env, question, known],
-        Way::Unknown | Way::Tail | Way::Asked | Way::Apart | Way::Told => vec![unknown],
+        Way::Unknown | Way::Tail | Way::Asked | Way::Apart | Way::Told | Way::Turn => {
+            vec![unknown]
+        }
         Way::Window => vec![question],
         Way::First => {
             let mut head = head(history);
@@ -226,7 +234,7 @@ async fn works(client: &mut Client, gateway: &Running, way: Way, every: usize) -
         if request % every != 0 {
             continue;
         }
-        if matches!(way, Way::Asked | Way::Apart | Way::Told) {
+        if matches!(way, Way::Asked | Way::Apart | Way::Told | Way::Turn) {
             sum_up(client, gateway, way).await;
         } else {
             let new = compacted(way, client.messages(), request);
@@ -255,6 +263,7 @@ async fn a_run_keeps_its_count_behind_whatever_its_client_makes_of_the_history()
         (Way::Asked, &NAMES[..]),
         (Way::Apart, &NAMES[..]),
         (Way::Told, &NAMES[..]),
+        (Way::Turn, &NAMES[..]),
     ];
     let mut failed = Vec::new();
     for api in APIS {
