@@ -11,7 +11,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use softland_ledger::{Clock, Ledger, OpenError, Options, Record};
-use softland_session::core::{Ended, Outcome, Reason};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -150,7 +149,7 @@ impl Gate {
         self.tapes.sweep();
         let now = self.now();
         for (run, open) in self.runs.idle(now) {
-            self.cancelled(now, &run, &open);
+            self.left(now, &run, &open);
         }
     }
 
@@ -159,19 +158,20 @@ impl Gate {
     pub(crate) fn end_all(&self) {
         let now = self.now();
         for (run, open) in self.runs.all() {
-            self.cancelled(now, &run, &open);
+            self.left(now, &run, &open);
         }
     }
 
     /// Ends a run that another one goes on from, if nobody has yet.
     pub(crate) fn end_left(&self, run: &str) {
         if let Some(open) = self.runs.ends(run) {
-            self.cancelled(self.now(), run, &open);
+            self.left(self.now(), run, &open);
         }
     }
 
-    fn cancelled(&self, now: u64, run: &str, open: &OpenRun) {
-        let ended = Ended::plain(Outcome::Cancelled, Reason::User);
+    /// A run has ended that nobody goes on with.
+    fn left(&self, now: u64, run: &str, open: &OpenRun) {
+        let ended = open.left();
         self.metrics.run_ended(ended.outcome);
         self.runs.over(run, open, &ended, false, now);
         self.tell(|| govern::ends(now, run, ended, false, None, open));

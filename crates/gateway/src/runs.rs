@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
-use softland_session::core::NanoUsd;
+use softland_session::core::{Ended, NanoUsd, Outcome, Reason};
 use softland_session::wire::Tokens;
 
 use crate::store::IDLE_MS;
@@ -32,6 +32,8 @@ pub(crate) struct OpenRun {
     begun: u64,
     /// What would have been made of it, where it is only observed.
     fate: Option<Fate>,
+    /// The newest request brought no turn, since the provider failed.
+    failed: bool,
     /// Requests under way: while there are any, somebody goes on with it.
     under_way: usize,
     /// What whoever watches is shown of it.
@@ -47,6 +49,19 @@ impl OpenRun {
         cost: Option<NanoUsd>,
     ) -> Self {
         Self { last, turns, calls, tokens, cost, ..Self::default() }
+    }
+
+    /// The same of one to which the provider said no.
+    pub(crate) fn refused(self) -> Self {
+        Self { failed: true, ..self }
+    }
+
+    /// How it has ended, where nobody goes on with it.
+    pub(crate) fn left(&self) -> Ended {
+        match self.failed {
+            true => Ended::plain(Outcome::Failed, Reason::Provider),
+            false => Ended::plain(Outcome::Cancelled, Reason::User),
+        }
     }
 }
 
@@ -114,6 +129,7 @@ impl Runs {
         if let Some(open) = open.get_mut(run) {
             open.shown.version = version;
             open.under_way = open.under_way.saturating_sub(1);
+            open.failed = request.failed;
             open.last = open.last.max(request.last);
             open.turns = open.turns.max(request.turns);
             open.calls = open.calls.max(request.calls);
@@ -187,8 +203,6 @@ mod tests {
         use std::collections::BTreeSet;
         use std::sync::atomic::AtomicUsize;
         use std::time::{Duration, Instant};
-
-        use softland_session::core::{Ended, Outcome, Reason};
 
         const MANY: usize = 5000;
         let (runs, seen) = (Runs::default(), AtomicUsize::new(0));

@@ -34,6 +34,9 @@ pub(crate) trait Store: Send + Sync + fmt::Debug {
     /// The conversations that go by a name, the one that was kept last in the end.
     async fn named(&self, name: Digest) -> Result<Vec<Namesake>, StoreError>;
 
+    /// A conversation without a name that asked this and was not answered; each is found once.
+    async fn asked(&self, here: Digest) -> Result<Option<Arc<str>>, StoreError>;
+
     /// What is kept of a conversation; empty where nothing is.
     async fn recall(&self, scope: &str) -> Result<Arc<Scope>, StoreError>;
 
@@ -209,4 +212,7 @@ pub(crate) struct Changes {
     pub(crate) clues: Vec<Digest>,
     /// The same of what it was before this request: the calls whose results have come.
     pub(crate) past_clues: Option<(Digest, Arc<RunState>, Vec<Digest>)>,
+    /// The history that was not answered, where nothing else tells the conversation: whoever asks
+    /// the same asks again.
+    pub(crate) untaken: Option<Digest>,
 }

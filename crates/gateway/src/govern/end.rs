@@ -459,6 +459,8 @@ impl Flow {
         let calls = used.calls + done.map_or(0, |done| calls_to_run(done).count() as u64);
         let spent = (self.account.used(), self.account.cost());
         let request = OpenRun::request(now, (used.turns, calls), spent.0, spent.1);
+        // Without an end of its own, what came back was passed on: no turn.
+        let request = if done.is_none() { request.refused() } else { request };
         gate.runs.goes_on(id, &request);
         let Some((done, ended)) = done.and_then(|done| Some((done, done.ended.as_ref()?))) else {
             return;

@@ -62,6 +62,11 @@ impl Store for Shaky {
         self.store.known(clues).await
     }
 
+    async fn asked(&self, here: Digest) -> Result<Option<Arc<str>>, StoreError> {
+        self.up()?;
+        self.store.asked(here).await
+    }
+
     async fn named(&self, name: Digest) -> Result<Vec<Namesake>, StoreError> {
         self.up()?;
         self.store.named(name).await

@@ -46,6 +46,8 @@ struct Held {
     /// Strangers who ask the same and are told the same have a turn each, the newest last.
     clues: HashMap<Digest, (u64, Vec<Turn>), RandomState>,
     names: HashMap<Digest, (u64, Vec<Namesake>), RandomState>,
+    /// Conversations that have no turn yet, by what they ask, the newest last.
+    untaken: HashMap<Digest, (u64, Vec<Arc<str>>), RandomState>,
     links: HashMap<Arc<str>, (u64, Arc<Link>), RandomState>,
     link_bytes: usize,
     policies: Policies,
@@ -85,6 +87,10 @@ impl Store for MemoryStore {
     async fn known(&self, clues: &[Digest]) -> Result<usize, StoreError> {
         let held = self.lock();
         Ok(clues.iter().take_while(|clue| held.clues.contains_key(*clue)).count())
+    }
+
+    async fn asked(&self, here: Digest) -> Result<Option<Arc<str>>, StoreError> {
+        Ok(self.lock().asked_before(here))
     }
 
     async fn named(&self, name: Digest) -> Result<Vec<Namesake>, StoreError> {
@@ -155,7 +161,7 @@ impl Held {
         let (used, kept) = self.scopes.entry(Arc::clone(&name)).or_default();
         *used = clock;
         let (clues, past) = (std::mem::take(&mut changes.clues), changes.past_clues.take());
-        let named = changes.named.clone();
+        let (named, untaken) = (changes.named.clone(), changes.untaken);
         let run = kept.apply(changes, &mut self.policies);
         self.bytes = (self.bytes + kept.bytes()).saturating_sub(before);
         let now = run.map(|(run, now)| (run, now, clues));
@@ -174,7 +180,24 @@ impl Held {
             let too_many = faces.len().saturating_sub(NAMESAKES);
             faces.drain(..too_many);
         }
+        if let Some(here) = untaken {
+            let (used, asked) = self.untaken.entry(here).or_default();
+            *used = clock;
+            asked.push(name);
+            let too_many = asked.len().saturating_sub(TWINS);
+            asked.drain(..too_many);
+        }
         self.shrink();
+    }
+
+    /// A conversation that asked this, was not answered, and has not been found before.
+    fn asked_before(&mut self, here: Digest) -> Option<Arc<str>> {
+        let (_, asked) = self.untaken.get_mut(&here)?;
+        let scope = asked.pop();
+        if asked.is_empty() {
+            self.untaken.remove(&here);
+        }
+        scope
     }
 
     /// Notes that a conversation is known by a clue.
@@ -230,6 +253,9 @@ impl Held {
         }
         if self.names.len() > NAMES {
             forget(&mut self.names);
+        }
+        if self.untaken.len() > SCOPES {
+            forget(&mut self.untaken);
         }
     }
 }

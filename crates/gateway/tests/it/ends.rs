@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::support::Running;
-use crate::support::client::Client;
+use crate::support::client::{Client, all};
 use crate::support::script::{Reply, Scripted, calls, says};
 use crate::support::sim::governed;
 use softland_gateway::{Clock, Settings};
@@ -218,4 +218,66 @@ async fn a_run_of_which_nothing_is_known_is_counted_once() {
     let (fourth, _) = client.turn(&new).await;
     assert_eq!(fourth.header("x-softland-tool-calls"), Some("3/9"));
     new.until_metrics("softland_events_total{event=\"repinned\"} 1").await;
+}
+
+/// Requests of one client, and what its upstream says to them.
+struct Work {
+    upstream: Scripted,
+    gateway: Running,
+    folder: TempDir,
+}
+
+impl Work {
+    async fn new(replies: Vec<Reply>) -> Self {
+        let (time, folder) = (Time::new(), tempfile::tempdir().expect("a folder"));
+        let upstream = Scripted::plays(replies).await;
+        let gateway = gateway(&upstream, &time, &folder, false).await;
+        Self { upstream, gateway, folder }
+    }
+
+    /// The runs, once the gateway is stopped.
+    async fn runs(mut self) -> Vec<Run> {
+        self.gateway.stopped().await;
+        runs(self.folder.path())
+    }
+}
+
+fn outcome(run: &Run) -> Option<(Outcome, Reason)> {
+    run.end.as_ref().map(|end| (end.outcome, end.reason.clone()))
+}
+
+const ANSWERED: Option<(Outcome, Reason)> = Some((Outcome::Answered, Reason::Final));
+
+/// The first request of a conversation without a name is known by what it asks.
+#[tokio::test]
+async fn c35_retries_of_a_first_request_are_its_run() {
+    let busy = || Reply::Error("503 Service Unavailable", Vec::new(), "{}");
+    for ((api, stream), named) in all().flat_map(|on| [(on, true), (on, false)]) {
+        let work = Work::new(vec![busy(), busy(), calls(1), busy(), says("all")]).await;
+        let mut client = Client::on(api, stream);
+        if named {
+            client = client.with("x-softland-session: s");
+        }
+        for _ in 0..2 {
+            assert_eq!(client.post(&work.gateway).await.status(), 503);
+        }
+        client.turn(&work.gateway).await;
+        assert_eq!(client.post(&work.gateway).await.status(), 503);
+        client.turn(&work.gateway).await;
+        assert_eq!(work.upstream.provider.count(), 5);
+        let runs = work.runs().await;
+        let [run] = runs.as_slice() else { panic!("{api:?} {stream} {named}: {runs:?}") };
+        assert_eq!((outcome(run), run.requests, run.tool_calls), (ANSWERED, 5, Some(1)));
+    }
+    // Who gives up has failed; others who ask the same are others.
+    let work = Work::new(vec![busy()]).await;
+    Client::new(true).post(&work.gateway).await;
+    let runs = work.runs().await;
+    let [run] = runs.as_slice() else { panic!("{runs:?}") };
+    assert_eq!(outcome(run), Some((Outcome::Failed, Reason::Provider)));
+    let work = Work::new(vec![says("one")]).await;
+    for _ in 0..3 {
+        Client::new(true).post(&work.gateway).await;
+    }
+    assert_eq!(work.runs().await.len(), 3, "samples of one prompt");
 }

@@ -112,6 +112,7 @@ impl Flow {
             named: self.named(now, true),
             clues,
             past_clues: Some((self.run, Arc::clone(before), past_clues)),
+            untaken: None,
         }
     }
 
@@ -154,7 +155,11 @@ impl Flow {
         let turn = Answered { before: self.opening.outline.here, calls: None };
         let clues = vec![self.opening.place.clues.turn(&turn)];
         let (run, named) = (Some((self.run, state)), self.named(now, false));
-        Changes { run, named, clues, ..Changes::default() }
+        // Without a name and a turn, it is found again by what it asked.
+        let outline = &self.opening.outline;
+        let nameless = self.opening.identity.session.is_none() && outline.answered.is_empty();
+        let untaken = nameless.then_some(outline.here);
+        Changes { run, named, clues, untaken, ..Changes::default() }
     }
 
     fn vain(&self, done: &Done) -> Option<(Digest, u64)> {

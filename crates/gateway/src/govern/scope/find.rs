@@ -66,7 +66,10 @@ impl<'a> Asking<'a> {
         if let Some(placed) = self.by_name().await {
             return placed;
         }
-        self.by_prefix().await.unwrap_or_default()
+        if let Some(placed) = self.by_prefix().await {
+            return placed;
+        }
+        self.asked_again().await.unwrap_or_default()
     }
 
     /// A history whose last turn was answered where it stands.
@@ -138,6 +141,26 @@ impl<'a> Asking<'a> {
             return Some(Placed { known: Some((face.scope, kept)), ..Placed::default() });
         }
         Some(summed_up(face.scope, kept, &self.outline.asks))
+    }
+
+    /// A first request that brought no turn, and is made again: without a name nothing else tells it.
+    async fn asked_again(&mut self) -> Option<Placed> {
+        let nameless = self.identity.session.is_none() && self.outline.answered.is_empty();
+        let asked = match nameless {
+            true => self.gate.store.asked(self.outline.here).await,
+            false => Ok(None),
+        };
+        match asked {
+            Ok(scope) => {
+                let scope = scope?;
+                let kept = self.recall(&scope).await;
+                Some(Placed { known: Some((scope, kept)), ..Placed::default() })
+            }
+            Err(error) => {
+                self.lost(&error);
+                None
+            }
+        }
     }
 
     /// A history that leaves what is known of it behind a turn. What stands after that turn comes
