@@ -28,6 +28,8 @@ pub(crate) struct OpenRun {
     pub(crate) tokens: Tokens,
     /// `None` once a request's cost was not known.
     pub(crate) cost: Option<NanoUsd>,
+    /// Turns and calls of the runs that it goes on from: the ledger has them in their own rows.
+    before: (u64, u64),
     /// The newest turn that was told to have begun.
     begun: u64,
     /// What would have been made of it, where it is only observed.
@@ -56,6 +58,12 @@ impl OpenRun {
         Self { failed: true, ..self }
     }
 
+    /// Its own turns and calls.
+    pub(crate) fn own(&self) -> (u64, u64) {
+        let (turns, calls) = self.before;
+        (self.turns.saturating_sub(turns), self.calls.saturating_sub(calls))
+    }
+
     /// How it has ended, where nobody goes on with it.
     pub(crate) fn left(&self) -> Ended {
         match self.failed {
@@ -82,8 +90,9 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    /// Counts a request of a run; true if the run is new here.
-    pub(crate) fn begins(&self, run: &str, now: u64) -> bool {
+    /// Counts a request of a run; true if the run is new here. `before`: turns and calls of the runs
+    /// that a new one goes on from.
+    pub(crate) fn begins(&self, run: &str, now: u64, before: (u64, u64)) -> bool {
         let mut open = self.lock();
         let version = self.next_version();
         if let Some(open) = open.get_mut(run) {
@@ -94,7 +103,7 @@ impl Runs {
         }
         let cost = Some(NanoUsd::ZERO);
         let shown = Shown::new(version);
-        let new = OpenRun { last: now, cost, under_way: 1, shown, ..OpenRun::default() };
+        let new = OpenRun { last: now, cost, before, under_way: 1, shown, ..OpenRun::default() };
         open.insert(run.to_owned(), new);
         true
     }
@@ -176,8 +185,8 @@ mod tests {
     #[test]
     fn a_run_is_new_once_and_idle_in_the_end() {
         let runs = Runs::default();
-        assert!(runs.begins("a", 5));
-        assert!(!runs.begins("a", 6));
+        assert!(runs.begins("a", 5, (0, 0)));
+        assert!(!runs.begins("a", 6, (0, 0)));
         let cost = Some(NanoUsd(3));
         let request = OpenRun::request(7, (2, 1), Tokens::default(), cost);
         runs.goes_on("a", &request);
@@ -188,7 +197,7 @@ mod tests {
         assert_eq!(idle.len(), 1);
         assert_eq!((idle[0].1.turns, idle[0].1.cost), (2, Some(NanoUsd(6))));
         assert!(runs.ends("a").is_none());
-        assert!(runs.begins("b", 5));
+        assert!(runs.begins("b", 5, (0, 0)));
         assert!(runs.turn_begins("b", 1) && !runs.turn_begins("b", 1));
         assert!(runs.turn_begins("b", 2) && !runs.turn_begins("b", 1) && !runs.turn_begins("c", 1));
         assert_eq!((runs.would("b", "countdown"), runs.would("b", "refuse")), (None, None));

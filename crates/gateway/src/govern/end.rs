@@ -98,7 +98,9 @@ impl Record {
             return;
         }
         let now = gate.now();
-        if gate.runs.begins(&run.id, now) {
+        let before = (self.turn.saturating_sub(1), self.calls);
+        let before = if self.continues.is_some() { before } else { (0, 0) };
+        if gate.runs.begins(&run.id, now, before) {
             self.run_begins(opening, run, now);
         }
         let stands = (self.calls, self.phase());
@@ -487,15 +489,15 @@ pub(crate) fn ends(
     answer: Option<String>,
     open: &OpenRun,
 ) -> ledger::Record {
-    let tokens = open.tokens;
+    let (tokens, (turns, calls)) = (open.tokens, open.own());
     ledger::Record::RunEnd(ledger::RunEnd {
         at,
         run: run.into(),
         ended,
         local,
         answer,
-        turns: open.turns,
-        tool_calls: Some(open.calls),
+        turns,
+        tool_calls: Some(calls),
         input: tokens.input,
         output: tokens.output,
         cache_read: tokens.cache_read,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::support::Running;
 use crate::support::client::{Client, all};
-use crate::support::script::{Reply, Scripted, calls, says};
+use crate::support::script::{INPUT, Reply, Scripted, calls, says};
 use crate::support::sim::governed;
 use softland_gateway::{Clock, Settings};
 use softland_ledger::{Ledger, Options, Query, Reader, Run};
@@ -280,4 +280,25 @@ async fn c35_retries_of_a_first_request_are_its_run() {
         Client::new(true).post(&work.gateway).await;
     }
     assert_eq!(work.runs().await.len(), 3, "samples of one prompt");
+}
+
+/// A hook, or an agent in the background, lets a client go on behind an answer. That was told, so
+/// what follows is a run that names it, and no turn, call or token is in both.
+#[tokio::test]
+async fn c36_what_goes_on_behind_an_answer_is_counted_once() {
+    for (api, stream) in all() {
+        let replies = vec![calls(1), says("It is done."), calls(2), says("It really is.")];
+        let work = Work::new(replies).await;
+        let mut client = Client::on(api, stream).told_usage().with("x-softland-session: s");
+        client.run(&work.gateway).await;
+        client.says("<system-reminder>Not yet: look at the marker once more.</system-reminder>");
+        client.run(&work.gateway).await;
+        let runs = work.runs().await;
+        let [first, second] = runs.as_slice() else { panic!("{api:?} {stream}: {runs:?}") };
+        assert_eq!(second.continues.as_deref(), Some(&*first.run));
+        for run in [first, second] {
+            assert_eq!((outcome(run), run.turns, run.tool_calls), (ANSWERED, 2, Some(1)));
+            assert_eq!((run.requests, run.usage.input), (2, 2 * INPUT), "{api:?} {stream}");
+        }
+    }
 }
