@@ -112,11 +112,16 @@ impl Pinned {
             landed.map(|landed| Decided { round: rounds, ..landed }).into_iter().collect();
         self.looked = None;
         self.compactions += 1;
-        self.carried.retain(|carried| carried.place != place);
-        if self.carried.len() >= PLACES {
-            self.carried.remove(0);
+        // What counts there already is part of what the history shows.
+        match self.carried.iter_mut().find(|carried| carried.place == place) {
+            Some(carried) => carried.used.carry(&used),
+            None => {
+                if self.carried.len() >= PLACES {
+                    self.carried.remove(0);
+                }
+                self.carried.push(Carried { place, used });
+            }
         }
-        self.carried.push(Carried { place, used });
         self
     }
 }
@@ -138,5 +143,21 @@ impl Decided {
     #[must_use]
     pub fn takes_out(&self) -> bool {
         !self.lands && matches!(self.because.reason, Reason::Tool(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_counts_at_a_place_is_kept_when_more_of_it_is_found() {
+        let place = Digest::of(b"place");
+        let calls = Used { calls: 4, ..Used::default() };
+        let chars = Used { result_chars: 7, ..Used::default() };
+        let pinned = Pinned::new(Policy::default());
+        let pinned = pinned.compacted(1, place, calls).compacted(1, place, chars);
+        let both = Used { calls: 4, result_chars: 7, ..Used::default() };
+        assert_eq!((pinned.carried_at(place), pinned.carried.len()), (Some(&both), 1));
     }
 }

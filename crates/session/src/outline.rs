@@ -374,7 +374,7 @@ pub(crate) fn ask_of(text: &str) -> Option<Digest> {
     let made = tables::is_harness_only(text)
         || tables::is_compaction_summary(text)
         || lines::is_own_message(text);
-    (!made).then(|| Digest::of(text.trim().as_bytes()))
+    (!made).then(|| Digest::of(tables::own_words(text).as_bytes()))
 }
 
 /// What may be a person's behind the last turn.

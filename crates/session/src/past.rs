@@ -20,6 +20,8 @@ pub struct Past {
     /// What the run had used when that turn, or else the newest one, was answered; its calls
     /// included.
     pub used: Used,
+    /// What identified the run; `None` where it is not known.
+    pub run: Option<Digest>,
     /// The record of the run.
     pub pinned: Option<Box<Pinned>>,
     /// Whether the run has had its answer, and something new is asked.
@@ -28,7 +30,7 @@ pub struct Past {
 
 impl Past {
     /// Puts the record of the run that goes on among those of the new history. Nothing is changed
-    /// of one whose history shows it whole and that has a record there.
+    /// of one whose history shows it whole and that has its own record there.
     pub(crate) fn record(
         &self,
         run: Digest,
@@ -41,8 +43,14 @@ impl Past {
             Some(pinned) => (**pinned).clone(),
             None => Pinned::new(Arc::clone(policy)),
         };
-        if !hidden.is_nothing() {
-            records.insert(run, Box::new(pinned().compacted(rounds, place, hidden)));
+        // Behind a compaction a run may stand where another one of the conversation began.
+        let is_anothers = self.run.is_some_and(|own| own != run) && records.contains_key(&run);
+        if !hidden.is_nothing() || is_anothers {
+            let mut pinned = pinned();
+            // What came to stand there before, by another compaction, is older.
+            let before = records.get(&run).map_or(0, |known| known.compactions);
+            pinned.compactions = pinned.compactions.max(before);
+            records.insert(run, Box::new(pinned.compacted(rounds, place, hidden)));
         } else {
             records.entry(run).or_insert_with(|| Box::new(pinned()));
         }

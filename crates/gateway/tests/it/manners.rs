@@ -1,5 +1,4 @@
-//! Clients that ask for a turn again, leave their history with the provider, move a note along in it or
-//! get the same call ids in every turn, and a model that never tires of calling tools:
+//! Clients that treat their history as real ones do, and a model that never tires of calling tools:
 //! the calls that are run for one human message never exceed its limit. And honest neighbours, each
 //! of which has a count of its own.
 //!

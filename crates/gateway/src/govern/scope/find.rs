@@ -99,6 +99,7 @@ impl<'a> Asking<'a> {
             turn: Some(turn),
             from: self.known(&before).await,
             used: from.then.used.clone(),
+            run: Some(from.then.key),
             pinned: kept.pins.get(&from.then.key).cloned(),
             over: false,
         };
@@ -188,6 +189,7 @@ impl<'a> Asking<'a> {
             turn,
             from: turn.unwrap_or(0),
             used: then.used.clone(),
+            run: Some(then.key),
             pinned: None,
             over: false,
         });
@@ -322,6 +324,7 @@ fn summed_up(scope: Arc<str>, kept: Arc<Scope>, asks: &[Digest]) -> Placed {
         turn: None,
         from: usize::MAX,
         used: then.used.clone(),
+        run: Some(then.key),
         pinned: kept.pins.get(&then.key).cloned(),
         over: then.ended && asks.iter().any(|ask| !kept.asked.contains(ask)),
     };

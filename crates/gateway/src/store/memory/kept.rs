@@ -96,7 +96,10 @@ impl Kept {
                     kept.add_went_on(pin.went_on);
                 }
                 Some(kept) => {
-                    pin.add_went_on(kept.went_on.take());
+                    // Places of the history before a compaction are none of the new one's.
+                    if kept.compactions == pin.compactions {
+                        pin.add_went_on(kept.went_on.take());
+                    }
                     *kept = pin;
                 }
                 None => self.pins.insert(run, pin),

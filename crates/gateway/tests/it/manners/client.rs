@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use softland_session::wire::Api;
 
-use super::model::{Ids, Time};
+use super::model::{Ids, SUMMARISE, Time};
 use crate::support::Running;
 use crate::support::client::Client;
 use crate::support::reading::{End, Response, read};
@@ -19,11 +19,32 @@ pub(crate) struct Manner {
     pub(crate) batch: u64,
     /// The header that names its session, if it sends one.
     pub(crate) header: Option<String>,
+    pub(crate) shortens: Shortens,
     /// A note of the time stands in the newest message, and in no other.
     pub(crate) reminds: bool,
+    /// It says this once more whenever it got an answer, so often.
+    pub(crate) nudges: u64,
     /// Every so many turns are asked for once more before their calls are run.
     pub(crate) regenerates: u64,
     pub(crate) serves: Serves,
+}
+
+/// How it keeps its history short.
+#[derive(Clone, Debug)]
+pub(crate) enum Shortens {
+    Never,
+    /// Every so many rounds it asks for a summary, which then stands behind this opening, before so
+    /// many of the newest rounds.
+    Compacts {
+        every: usize,
+        tail: usize,
+        opening: &'static str,
+        question: bool,
+    },
+    /// It keeps its question and so many of the newest rounds.
+    Slides {
+        rounds: usize,
+    },
 }
 
 /// Where the history is kept.
@@ -31,9 +52,23 @@ pub(crate) struct Manner {
 pub(crate) enum Serves {
     /// With the client.
     Client,
+    /// With the client, calls and results written into texts.
+    Texts,
     /// With the provider, by `previous_response_id`.
     Previous,
+    /// With the provider, by `conversation`.
+    Conversation,
 }
+
+/// Openings of summaries: of clients, and of none.
+const OPENINGS: [&str; 6] = [
+    "This session is being continued from a previous conversation that ran out of context.\n",
+    "Another language model started to solve this problem and produced a summary:\n",
+    "The conversation history before this point was compacted into the following summary:\n",
+    "Context summary:\n\n<summary>\n",
+    "Here is where the work stands.\n\n",
+    "",
+];
 
 const HEADERS: [&str; 8] = [
     "x-softland-session: work",
@@ -71,19 +106,49 @@ impl Manner {
         }
         let api = dice.pick(&[Api::Anthropic, Api::Chat, Api::Responses]);
         let serves = match dice.roll(6) {
-            0 | 1 if api == Api::Responses => Serves::Previous,
+            0 if api == Api::Responses => Serves::Previous,
+            1 if api == Api::Responses => Serves::Conversation,
+            2 if api != Api::Responses => Serves::Texts,
             _ => Serves::Client,
         };
-        let header = dice.roll(2) == 0;
+        let tail = dice.roll(4) as usize;
+        let shortens = match dice.roll(4) {
+            _ if serves != Serves::Client => Shortens::Never,
+            0 => Shortens::Never,
+            1 => Shortens::Slides { rounds: 4 + tail },
+            _ => Shortens::Compacts {
+                every: 2 + dice.roll(4) as usize,
+                tail,
+                opening: dice.pick(&OPENINGS),
+                question: dice.roll(2) == 0,
+            },
+        };
+        let header = dice.roll(2) == 0 && serves != Serves::Texts;
         Self {
             api,
             streams: dice.roll(2) == 0,
             limit: 3 + dice.roll(10),
-            ids: dice.pick(&[Ids::Own, Ids::Places]),
+            // Where rounds move to another place, a call that has its name from its place is not
+            // found again.
+            ids: match shortens {
+                Shortens::Slides { .. } | Shortens::Compacts { tail: 1.., .. } => Ids::Own,
+                Shortens::Never | Shortens::Compacts { .. } => dice.pick(&[Ids::Own, Ids::Places]),
+            },
             batch: 1 + dice.roll(3),
             header: header.then(|| dice.pick(&HEADERS).to_owned()),
             reminds: dice.roll(3) == 0 && serves == Serves::Client,
-            regenerates: [0, 0, 0, 3][dice.roll(4) as usize],
+            // Behind an answer a window may show no call at all.
+            nudges: match shortens {
+                Shortens::Slides { .. } => 0,
+                _ => [0, 0, 1, 3][dice.roll(4) as usize],
+            },
+            // Not held yet: a turn that is asked for again right behind a compaction with a tail may
+            // be counted from before its calls (16 of 1,000 such clients by a call or two).
+            regenerates: match shortens {
+                Shortens::Compacts { tail: 1.., .. } => 0,
+                _ => [0, 0, 0, 3][dice.roll(4) as usize],
+            },
+            shortens,
             serves,
         }
     }
@@ -97,11 +162,17 @@ pub(crate) struct Session<'m> {
     head: Vec<Value>,
     /// Each turn with what answers it.
     rounds: Vec<Vec<Value>>,
+    /// Rounds since the history was shortened.
+    since: usize,
     /// What the provider does not have yet, and the id that it keeps the rest under.
     new: Vec<Value>,
     previous: Option<String>,
     requests: u64,
 }
+
+/// What a client says that got an answer and wants another one.
+const NUDGE: &str =
+    "You have not finished the work. Go on with it and use the tools that you have.";
 
 impl<'m> Session<'m> {
     pub(crate) fn new(manner: &'m Manner, question: &str) -> Self {
@@ -109,8 +180,13 @@ impl<'m> Session<'m> {
         if let Some(header) = &manner.header {
             client = client.with(header);
         }
-        if manner.serves == Serves::Previous {
-            client.body["store"] = true.into();
+        match manner.serves {
+            Serves::Previous => client.body["store"] = true.into(),
+            Serves::Conversation => {
+                client.body["store"] = true.into();
+                client.body["conversation"] = "conv_5f0c7c1e".into();
+            }
+            Serves::Client | Serves::Texts => {}
         }
         let asked = json!({"role": "user", "content": question});
         Self {
@@ -118,6 +194,7 @@ impl<'m> Session<'m> {
             client,
             head: vec![asked.clone()],
             rounds: Vec::new(),
+            since: 0,
             new: vec![asked],
             previous: None,
             requests: 0,
@@ -171,8 +248,9 @@ impl<'m> Session<'m> {
 
     /// Goes on until it has the answer that it takes for one; how many calls were run.
     pub(crate) async fn lands(&mut self, gateway: &Running, time: &Time) -> u64 {
-        let mut ran = 0;
+        let (mut ran, mut nudges) = (0, self.manner.nudges);
         for turn in 1..=self.manner.limit * 6 + 12 {
+            self.shorten(gateway).await;
             let mut reply = self.turn(gateway).await;
             if self.manner.regenerates > 0 && turn % self.manner.regenerates == 0 {
                 reply = self.turn(gateway).await;
@@ -182,9 +260,14 @@ impl<'m> Session<'m> {
             let limit = self.manner.limit;
             assert!(ran <= limit, "{ran} calls of {limit} in turn {turn}: {}", reply.text());
             self.take(&reply);
-            if reply.calls().is_empty() {
+            if !reply.calls().is_empty() {
+                continue;
+            }
+            if nudges == 0 {
                 return ran;
             }
+            nudges -= 1;
+            self.says(NUDGE);
         }
         panic!("it never ends: {ran} calls of {}", self.manner.limit);
     }
@@ -192,8 +275,8 @@ impl<'m> Session<'m> {
     /// One request of its own history, and what came back.
     async fn turn(&mut self, gateway: &Running) -> Response {
         let history = match self.manner.serves {
-            Serves::Client => self.history(),
-            Serves::Previous => self.new.clone(),
+            Serves::Client | Serves::Texts => self.history(),
+            Serves::Previous | Serves::Conversation => self.new.clone(),
         };
         if let Some(previous) = &self.previous {
             self.client.body["previous_response_id"] = previous.clone().into();
@@ -237,6 +320,9 @@ impl<'m> Session<'m> {
 
     /// Takes a turn and runs its calls.
     fn take(&mut self, reply: &Response) {
+        if self.manner.serves == Serves::Texts {
+            return self.take_texts(reply);
+        }
         let before = self.client.messages().len();
         self.client.takes_response(reply);
         let took: Vec<Value> = self.client.messages().split_off(before);
@@ -247,6 +333,73 @@ impl<'m> Session<'m> {
             self.previous = Some(reply.id.clone());
         }
         self.rounds.push(took);
+        self.since += 1;
+    }
+
+    /// The same where calls and results are texts, as smolagents writes them.
+    fn take_texts(&mut self, reply: &Response) {
+        let calls: Vec<String> = reply
+            .calls()
+            .iter()
+            .map(|(id, name, input)| {
+                format!(
+                    "{{'id': '{id}', 'type': 'function', 'function': {{'name': '{name}', \
+                     'arguments': {}}}}}",
+                    input.to_string().replace('"', "'")
+                )
+            })
+            .collect();
+        let text = |role: &str, text: String| {
+            let kind = json!([{"type": "text", "text": text}]);
+            json!({"role": role, "content": kind})
+        };
+        let mut took = Vec::new();
+        if calls.is_empty() {
+            took.push(text("assistant", reply.text()));
+        } else {
+            let calls = format!("Calling tools:\n[{}]", calls.join(", "));
+            took.push(text("assistant", calls));
+            for (_, _, input) in reply.calls() {
+                took.push(text("user", format!("Observation:\n{}", result(&input.to_string()))));
+            }
+        }
+        self.rounds.push(took);
+        self.since += 1;
+    }
+
+    async fn shorten(&mut self, gateway: &Running) {
+        match self.manner.shortens {
+            Shortens::Never => {}
+            Shortens::Slides { rounds } => {
+                let from = self.rounds.len().saturating_sub(rounds);
+                self.rounds.drain(..from);
+            }
+            Shortens::Compacts { every, tail, opening, question } => {
+                // What was asked is not taken out of sight.
+                let asked = self.rounds.last().is_some_and(|last| last.len() == 1);
+                if self.since < every || asked {
+                    return;
+                }
+                self.since = 0;
+                let summary = self.summary(gateway).await;
+                let from = self.rounds.len().saturating_sub(tail);
+                self.rounds.drain(..from);
+                self.head.truncate(usize::from(question));
+                let text = format!("{opening}{summary}");
+                self.head.push(json!({"role": "user", "content": text}));
+            }
+        }
+    }
+
+    /// Asks for a summary, without tools.
+    async fn summary(&mut self, gateway: &Running) -> String {
+        let mut history = self.history();
+        history.push(json!({"role": "user", "content": SUMMARISE}));
+        let tools = self.client.body.as_object_mut().unwrap().remove("tools");
+        let reply = self.post(gateway, history).await;
+        self.client.body["tools"] = tools.unwrap();
+        assert!(reply.calls().is_empty(), "a summary is a text");
+        reply.text()
     }
 }
 

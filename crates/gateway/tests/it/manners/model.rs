@@ -1,4 +1,4 @@
-//! A model that calls tools as long as it is let.
+//! A model that calls tools as long as it is let, and summarises when it is asked to.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,6 +11,9 @@ use softland_session::wire::Api;
 use crate::support::script::{Form, whole};
 use crate::support::sim::governed;
 use crate::support::{Message, Provider, Running};
+
+/// What a client asks for a summary with.
+pub(crate) const SUMMARISE: &str = "Summarise what was done so far, for whoever goes on with it.";
 
 /// How calls are named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +93,9 @@ fn say(temper: &Temper, n: u64, message: &Message) -> String {
 
 fn blocks(temper: &Temper, n: u64, body: &Value, history: &[Value]) -> Vec<Value> {
     let newest = history.last().map(Value::to_string).unwrap_or_default();
+    if newest.contains(SUMMARISE) {
+        return vec![json!({"type": "text", "text": summary(n)})];
+    }
     let choice = &body["tool_choice"];
     let none = choice == "none" || choice["type"] == "none";
     let tools = body["tools"].as_array().is_some_and(|tools| !tools.is_empty());
@@ -121,4 +127,17 @@ fn called(history: &[Value]) -> u64 {
     };
     let behind = history.iter().rev().take_while(|message| !asks(message));
     behind.map(|message| message.to_string().matches("read_file").count() as u64).sum()
+}
+
+fn summary(n: u64) -> String {
+    (0..4)
+        .map(|part| {
+            format!(
+                "Part {part} of summary {n}: the notes were looked at one after the other, and what \
+                 they say of matter {} was written down for whoever goes on with the work.",
+                n * 10 + part
+            )
+        })
+        .collect::<Vec<_>>()
+        .join("\n\n")
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 use softland_session::wire::Api;
 
-use super::client::{Manner, Serves, Session};
+use super::client::{Manner, Serves, Session, Shortens};
 use super::model::{Ids, Model, Temper, Time};
 use crate::support::Running;
 use crate::support::client::APIS;
@@ -21,7 +21,9 @@ fn plain(api: Api) -> Manner {
         ids: Ids::Own,
         batch: 1,
         header: None,
+        shortens: Shortens::Never,
         reminds: false,
+        nudges: 0,
         regenerates: 0,
         serves: Serves::Client,
     }
@@ -123,17 +125,27 @@ async fn who_quotes_another_agents_answer_has_its_own_count() {
 
 #[tokio::test]
 async fn sub_agents_under_their_parents_session_have_their_own_counts() {
-    let header = Some("x-claude-code-session-id: 5f0c7c1e-work".to_owned());
-    let manner = Manner { header, ..plain(Api::Anthropic) };
-    let (_model, gateway, time) = model(None).await;
-    let mut parent = Session::new(&manner, QUESTION);
-    assert_eq!(parent.step(&gateway, &time).await, 1);
-    for n in 0..3 {
-        let mut child = Session::new(&manner, &format!("Look into matter {n}, as a helper."));
-        child.sends(&format!("x-claude-code-agent-id: helper-{n}"));
-        assert_eq!(child.lands(&gateway, &time).await, LIMIT, "helper {n}");
+    for (api, named) in [(Api::Anthropic, true), (Api::Anthropic, false), (Api::Chat, false)] {
+        let header = Some("x-claude-code-session-id: 5f0c7c1e-work".to_owned());
+        let manner = Manner { header, ..plain(api) };
+        let (_model, gateway, time) = model(None).await;
+        let mut parent = Session::new(&manner, QUESTION);
+        assert_eq!(parent.step(&gateway, &time).await, 1);
+        for n in 0..3 {
+            let mut child = Session::new(&manner, &format!("Look into matter {n}, as a helper."));
+            if named {
+                child.sends(&format!("x-claude-code-agent-id: helper-{n}"));
+            } else {
+                let says = "You help another agent with one matter.";
+                match api {
+                    Api::Anthropic => child.sets("system", json!(says)),
+                    _ => child.begins_with(vec![json!({"role": "system", "content": says})]),
+                }
+            }
+            assert_eq!(child.lands(&gateway, &time).await, LIMIT, "{named} {n}");
+        }
+        assert_eq!(parent.lands(&gateway, &time).await, LIMIT - 1);
     }
-    assert_eq!(parent.lands(&gateway, &time).await, LIMIT - 1);
 }
 
 #[tokio::test]

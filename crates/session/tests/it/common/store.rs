@@ -29,6 +29,7 @@ impl Store {
         let changed = self.opening.is_some_and(|opening| opening != outline.opening());
         let past =
             (changed && outline.opens_in_summary && outline.answered.is_empty()).then(|| Past {
+                run: None,
                 turn: None,
                 from: usize::MAX,
                 used: self.used.clone(),
