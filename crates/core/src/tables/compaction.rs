@@ -19,6 +19,7 @@ pub(super) static SUMMARY_REQUESTS: &[Word] = &[
     w("You are maintaining a context-aware state summary for", "OpenHands condenser"),
     w("An llm context limit was reached when a user was in a working session", "goose"),
     w("You are now given a task to compact this conversation context", "Kimi"),
+    w("You are about to run out of context. Create a handoff summary", "Kimi Code 2.1.0"),
     w("Create a comprehensive summary of our entire conversation", "Mistral Vibe"),
     w("Write a continuation summary that will allow you", "Anthropic SDK tool_runner"),
     w("Please create a detailed summary of the conversation so far", "Copilot CLI"),
