@@ -15,6 +15,8 @@ pub(super) static SUMMARY_REQUESTS: &[Word] = &[
         "pi, as in its compaction",
     ),
     w("generate the <state_snapshot>", "Gemini CLI, Qwen Code"),
+    w("You are the component that summarizes a conversation when its context", "Qwen Code 0.24.4"),
+    w("Then, produce the <state_snapshot>", "Qwen Code 0.24.4"),
     w("The current conversation is rapidly running out of context", "Cline"),
     w("You are maintaining a context-aware state summary for", "OpenHands condenser"),
     w("An llm context limit was reached when a user was in a working session", "goose"),
