@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, params};
 use softland_core::NanoUsd;
 
+use super::rows::int;
 use crate::batch::Span;
 use crate::record::Request;
 
@@ -71,9 +72,4 @@ pub(super) fn read(db: &Connection, most: i64) -> rusqlite::Result<Vec<Request>>
         })
     };
     db.prepare(sql)?.query_map([most], request)?.collect()
-}
-
-/// A whole number as SQLite holds it: what is larger is the largest.
-fn int(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -17,7 +17,7 @@ pub(crate) const COLUMNS: &str = "id, run, session, agent, continues, model, pol
     name, observed";
 
 /// A whole number as SQLite holds it: what is larger is the largest.
-fn int(number: u64) -> i64 {
+pub(super) fn int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
