@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use softland_agent::AgentFile;
+use softland_agent::core::policy::Policy;
 use softland_agent::http::provider::check_model;
 
 use crate::args::CheckArgs;
-use crate::config::Config;
+use crate::config::{Config, unlimitable};
 use crate::failure::{Failure, status};
 use crate::render::{Lost, Writer};
 use crate::settings::folder;
@@ -57,7 +58,10 @@ fn check(file: &Path, writer: &Writer) -> Vec<String> {
                 writer.warning(&warning.to_string());
             }
             match agent {
-                Ok(agent) => unreachable_model(file, &agent).into_iter().collect(),
+                Ok(agent) => {
+                    let limits = unlimitable_tools(file, &agent);
+                    unreachable_model(file, &agent).into_iter().chain(limits).collect()
+                }
                 Err(errors) => errors.iter().map(ToString::to_string).collect(),
             }
         }
@@ -70,6 +74,14 @@ fn check(file: &Path, writer: &Writer) -> Vec<String> {
             file.display()
         )],
     }
+}
+
+/// The limits of tools that `run` would refuse, since no API holds them.
+fn unlimitable_tools(file: &Path, agent: &AgentFile) -> Vec<String> {
+    let mut policy = Policy::default();
+    agent.apply_policy(&mut policy);
+    let wrong = unlimitable(&policy).into_iter();
+    wrong.map(|problem| format!("{}: tool_limits: {problem}", file.display())).collect()
 }
 
 /// Why `run` would refuse the model as it stands in the file.

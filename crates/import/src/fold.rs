@@ -271,7 +271,8 @@ impl<'s> Conversation<'s> {
     fn facts(&mut self, turn: &Turn<'_>, cost: Option<NanoUsd>) -> Facts {
         let Some(run) = &self.run else { return Facts::default() };
         let recorded = turn.usage.tokens.input_total();
-        let most = self.input.most(recorded);
+        let row = self.prices.row(turn.model, &self.settings.prices);
+        let most = self.input.most(recorded, row);
         let next_input = if recorded > 0 { recorded } else { most };
         let (tokens, spent) = run.used();
         let mut facts = Facts {

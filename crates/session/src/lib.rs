@@ -8,6 +8,7 @@
 //! keeps no store (records go in and out as values) and knows no clock.
 
 mod anthropic;
+pub mod bound;
 mod chain;
 mod chat;
 mod exchange;

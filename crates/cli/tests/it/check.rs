@@ -31,6 +31,18 @@ fn every_error_of_every_file_is_named() {
 }
 
 #[test]
+fn limits_of_tools_that_no_api_holds_are_named_in_agent_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let checked = |tool: &str| {
+        let text = format!("---\nname: a\ndescription: d\ntool_limits:\n  {tool}: 2\n---\nGo.\n");
+        said(&["check", &file(folder.path(), "a.md", &text)])
+    };
+    checked("grep").status(0);
+    let wanted = "a.md: tool_limits: the limit of `code_execution` cannot be held: Anthropic's";
+    checked("code_execution").status(2).says(wanted);
+}
+
+#[test]
 fn models_that_no_run_would_take_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let checked = |model: &str| {

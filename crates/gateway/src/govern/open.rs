@@ -186,6 +186,9 @@ impl Opening {
         {
             return Err(Box::new(unpriceable(&self.asked.target, what)));
         }
+        if request.terms.search && !policy.observes() && policy.tool_limits.contains_key(SEARCH) {
+            return Err(Box::new(uncounted_search(&self.asked.target)));
+        }
         if let Some(why) = &self.place.lost
             && self.insists_on_money(&policy)
         {
@@ -432,6 +435,19 @@ fn unpriced(target: &Target, model: &str) -> Response<Body> {
     let message = format!(
         "softland: no price is known of the model `{model}`, so its cost limit cannot be held; \
          add a [[price]] for it to the gateway's config"
+    );
+    Refusal::new(StatusCode::BAD_REQUEST, target.protocol, message).response()
+}
+
+/// The name under which searches of the web are counted.
+const SEARCH: &str = "web_search";
+
+/// A request has its provider search the web in a way that no answer shows.
+fn uncounted_search(target: &Target) -> Response<Body> {
+    let message = format!(
+        "softland: the tool_limits of `{SEARCH}` cannot be held for `web_search_options`: the Chat \
+         Completions API searches before the answer and does not say how often; leave out \
+         `web_search_options`, or use the `{SEARCH}` tool of the Responses API"
     );
     Refusal::new(StatusCode::BAD_REQUEST, target.protocol, message).response()
 }

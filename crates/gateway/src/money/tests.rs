@@ -3,7 +3,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use softland_session::core::models;
+use softland_session::bound::Writes;
+use softland_session::core::models::{self, Model, Price};
 use softland_session::wire::{Api, Tokens, request::Request};
 use tokio::time::{Instant, sleep};
 
@@ -111,7 +112,7 @@ fn output_is_bounded_by_the_request_and_its_model() {
 fn windows_are_the_tables_and_the_large_one_where_it_has_a_price() {
     let anthropic = models::all().iter().filter(|model| model.provider == "anthropic");
     let largest = anthropic.filter_map(|model| model.context_window).max();
-    assert_eq!(largest.map(u64::from), Some(LARGEST_WINDOW));
+    assert_eq!(largest.map(u64::from), Some(window(None)));
     assert_eq!(window(Some(opus())), 1_000_000);
     assert_eq!(window(models::find(Some("anthropic"), "claude-haiku-4-5")), 200_000);
     let sonnet = models::find(Some("anthropic"), "claude-sonnet-4-5").unwrap();

@@ -105,6 +105,22 @@ async fn a_model_without_a_price_is_refused_under_a_cost_limit() {
 }
 
 #[tokio::test]
+async fn a_search_that_no_answer_counts_is_refused_under_a_limit_of_searches() {
+    let upstream = Simulated::playing("reader").await;
+    for (limited, status) in [("grep", 200), ("web_search", 400)] {
+        let limits = Key::Map(vec![(limited.to_owned(), Key::Int(3))]);
+        let gateway = Running::with(governed(&upstream.url, &[("tool_limits", limits)])).await;
+        let mut client = Client::on(Api::Chat, false);
+        client.body["web_search_options"] = json!({});
+        let response = client.post(&gateway).await;
+        assert_eq!(response.status(), status, "{limited}");
+        let said = String::from_utf8_lossy(&response.body).into_owned();
+        let named = said.contains("web_search_options") && said.contains("Chat Completions");
+        assert_eq!(named, status == 400, "{said}");
+    }
+}
+
+#[tokio::test]
 async fn money_lands_a_run_and_is_never_overspent() {
     for (api, stream) in all() {
         let upstream = Simulated::playing("sweeper").await;

@@ -1,6 +1,7 @@
 //! What turns cost, and what the next request may: recorded figures first, then the user's prices,
 //! then the table.
 
+use softland_session::bound::{self, Known, Size};
 use softland_session::core::models::billing::Vendor;
 use softland_session::core::models::{self, Model, Price};
 use softland_session::core::policy::Policy;
@@ -16,6 +17,7 @@ const IDLE: u64 = 10 * 60 * 1000;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Prices {
     model: Option<String>,
+    row: Option<&'static Model>,
     found: Option<Found>,
 }
 
@@ -57,6 +59,16 @@ impl Prices {
         })
     }
 
+    /// The table's row of a model.
+    pub(crate) fn row(
+        &mut self,
+        model: Option<&str>,
+        given: &[(String, Price)],
+    ) -> Option<&'static Model> {
+        self.of(model, given)?;
+        self.row
+    }
+
     fn of(&mut self, model: Option<&str>, given: &[(String, Price)]) -> Option<Found> {
         let model = model?;
         if self.model.as_deref() != Some(model) {
@@ -64,10 +76,10 @@ impl Prices {
             let bare = posed.split_once('/').map_or(posed, |(_, name)| name);
             let own = given.iter().find(|(name, _)| name == model || name == bare);
             let any = || given.iter().find(|(name, _)| name == "*");
+            self.row = models::find(None, posed);
             self.found = match own {
                 Some((_, price)) => Some(Found::Given(*price)),
-                None => models::find(None, posed)
-                    .map(Found::Table)
+                None => (self.row.map(Found::Table))
                     .or_else(|| any().map(|(_, price)| Found::Given(*price))),
             };
             self.model = Some(model.to_owned());
@@ -94,15 +106,15 @@ fn posed(model: &str) -> &str {
     }
 }
 
-/// What the next request's input can be billed for at most, counted as a loop of softland's own
-/// counts it (`run/facts.rs` of the agent): the tokens of the newest response's context, and one
-/// for each byte that the request has more than the one before.
+/// What the next request's input can be billed for at most, by the bound with which the gateway
+/// reserves ([`bound`]): the tokens of the newest turn, and one for each byte that the next request
+/// has more. A recording holds no bodies, so their sizes are put together from what it shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Input {
-    /// Tokens in and out of the newest turn; 0 where none are recorded.
-    known: u64,
-    /// Bytes since that turn's request.
-    new: u64,
+    /// The newest turn with recorded tokens.
+    known: Option<Known>,
+    /// Bytes that the recording shows, in all.
+    text: u64,
 }
 
 impl Input {
@@ -117,28 +129,37 @@ impl Input {
     pub(crate) fn user(&mut self, user: &User<'_>) {
         let results = user.results.iter().map(|r| Self::RESULT + r.id.len() as u64 + r.chars);
         let texts = user.texts.iter().map(|text| text.text().len() as u64);
-        self.new = results.chain(texts).fold(self.new + Self::MESSAGE, u64::saturating_add);
+        self.text = results.chain(texts).fold(self.text + Self::MESSAGE, u64::saturating_add);
     }
 
     /// Takes a turn.
     pub(crate) fn turn(&mut self, turn: &Turn<'_>) {
         let tokens = turn.usage.tokens;
+        let total = tokens.input_total().saturating_add(tokens.output);
+        self.known = (total > 0).then(|| Known { tokens: total, size: self.size() });
         let calls = turn.finished.calls.iter();
         let calls = calls.map(|call| Self::CALL + (call.name.len() + call.id.len()) as u64);
-        self.known = tokens.input_total().saturating_add(tokens.output);
-        self.new = calls.fold(turn.usage.chars + Self::MESSAGE, u64::saturating_add);
+        let shown = self.text.saturating_add(turn.usage.chars + Self::MESSAGE);
+        self.text = calls.fold(shown, u64::saturating_add);
     }
 
-    /// The most tokens of a request that is recorded to have come to `recorded`. Nothing is known
-    /// of the first, nor of one behind a compaction: it has as many bytes as so many tokens
-    /// mostly have.
-    pub(crate) fn most(&self, recorded: u64) -> u64 {
-        let whole = recorded.saturating_mul(Self::BYTES);
+    /// The most tokens of a request of `model` that is recorded to have come to `recorded`. It has
+    /// about [`Self::BYTES`] bytes for each of them, which is all that is known of the first one,
+    /// and of one behind a compaction.
+    pub(crate) fn most(&self, recorded: u64, model: Option<&Model>) -> u64 {
+        let window = bound::window(model);
+        let whole = Size { text: recorded.saturating_mul(Self::BYTES), ..Size::default() };
+        let whole = bound::input_bound(None, whole, window);
+        let grown = bound::input_bound(self.known, self.size(), window);
         match (self.known, recorded) {
-            (0, _) => whole,
-            (known, 0) => known.saturating_add(self.new),
-            (known, _) => known.saturating_add(self.new).min(whole).max(recorded),
+            (None, _) => whole,
+            (Some(_), 0) => grown,
+            (Some(_), _) => grown.min(whole).max(recorded),
         }
+    }
+
+    fn size(&self) -> Size {
+        Size { text: self.text, ..Size::default() }
     }
 }
 

@@ -14,12 +14,12 @@
 
 mod pdf;
 
+use crate::price::vendor;
 use memchr::memmem;
-use softland_session::core::models::billing::{self, RunBy};
-use softland_session::price::vendor;
-use softland_session::wire::Api;
-use softland_session::wire::json::{Cursor, Error, Kind, Span};
-use softland_session::wire::request::{
+use softland_core::models::billing::{self, RunBy};
+use softland_wire::Api;
+use softland_wire::json::{Cursor, Error, Kind, Span};
+use softland_wire::request::{
     Block as RequestBlock, BlockKind, Content, Request, ResultContent, Tool, ToolResult,
 };
 
@@ -40,20 +40,20 @@ const OWN_TOOL: u64 = 2 * 735;
 
 /// How much input a request shows. Sizes compare only within one conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Size {
+pub struct Size {
     /// Bytes of the body that are no media.
-    pub(crate) text: u64,
+    pub text: u64,
     /// Tokens of media, by the table.
-    pub(crate) media: u64,
+    pub media: u64,
     /// Things whose size does not show: files, URLs, what the provider keeps.
-    pub(crate) unseen: u64,
+    pub unseen: u64,
     /// Tokens that the provider adds without a byte in the body.
-    pub(crate) unwritten: u64,
+    pub unwritten: u64,
 }
 
 impl Size {
     /// The size of a request.
-    pub(crate) fn of(request: &Request<'_>) -> Self {
+    pub fn of(request: &Request<'_>) -> Self {
         let mut size = Self { text: request.text.len() as u64, ..Self::default() };
         // A history or a prompt that is elsewhere shows nothing of itself.
         let elsewhere =
@@ -73,7 +73,7 @@ impl Size {
     }
 
     /// The same with a known history before it, if it names one.
-    pub(crate) fn behind(self, kept_bytes: u64) -> Self {
+    pub fn behind(self, kept_bytes: u64) -> Self {
         let (text, unseen) = (self.text.saturating_add(kept_bytes), self.unseen.saturating_sub(1));
         if kept_bytes == 0 { self } else { Self { text, unseen, ..self } }
     }
@@ -223,7 +223,7 @@ fn text(cursor: &mut Cursor<'_>) -> Result<String, Error> {
 
 /// What a request may write to the cache: by every member named `cache_control` in it, wherever it
 /// stands, so that a tool's argument of that name makes a request look dearer and no mark is missed.
-pub(crate) fn writes(request: &Request<'_>) -> Writes {
+pub fn writes(request: &Request<'_>) -> Writes {
     // OpenAI caches without being asked.
     let unasked = match (request.api, request.terms.keeps_cache) {
         (Api::Anthropic, _) => Writes::Nothing,
