@@ -132,6 +132,8 @@ pub(crate) struct RunState {
     pub(crate) used: Used,
     /// Tool calls in a row up to here that were answered in this conversation.
     pub(crate) row: usize,
+    /// The digest of the calls of its newest turn.
+    pub(crate) delivered: Option<Digest>,
     /// Tokens of all its requests.
     pub(crate) tokens: u64,
     /// What they cost, as far as is known.

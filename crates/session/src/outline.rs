@@ -50,7 +50,8 @@ pub struct Outline {
 pub struct Answered {
     /// The digest of all messages before it.
     pub before: Digest,
-    /// The digest of its call ids, where they tell it from every other turn.
+    /// The digest of its calls: of their ids, where these tell it from every other turn, else of their
+    /// names and arguments. `None` for a turn without calls.
     pub calls: Option<Digest>,
 }
 
@@ -87,7 +88,8 @@ impl Outline {
                     outline.ends_in_summary = false;
                     outline.take_calls(request, message, &mut waiting);
                     let flat = flat::ids_of(message, list.get(at + 1));
-                    let calls = telling(ids(message).chain(flat));
+                    let told = telling(ids(message).chain(flat));
+                    let calls = told.or_else(|| content_of(calls(request, message)));
                     outline.answered.push(Answered { before: chain, calls });
                 }
                 // A client may write what stands in mid-conversation anew each time.
@@ -137,21 +139,22 @@ impl Outline {
         let turns = request.messages.list.iter().filter(|message| message.role == Role::Assistant);
         let turns: Vec<_> = turns.enumerate().collect();
         turns.into_iter().flat_map(move |(turn, message)| {
-            let calls = blocks(message).iter().filter_map(move |block| match &block.kind {
-                BlockKind::ToolUse { id, name, input, server: false } => {
-                    let (id, name) = (id.unescape(), name.unescape());
-                    Some((turn, Self::call_of(&id, &name, &input.of(request.text))?))
-                }
-                _ => None,
-            });
-            calls.collect::<Vec<_>>()
+            let told = calls(request, message)
+                .filter_map(|(id, name, input)| Self::call_of(&id, &name, &input));
+            told.map(|call| (turn, call)).collect::<Vec<_>>()
         })
     }
 
-    /// What a response's calls will be known by in later histories.
+    /// What a response's calls will be known by in later histories: the id, the name and the
+    /// arguments of each.
     #[must_use]
-    pub fn calls_of(ids: &[&str]) -> Option<Digest> {
-        telling(ids.iter().map(|id| Cow::Borrowed(*id)))
+    pub fn calls_of(calls: &[(&str, &str, &str)]) -> Option<Digest> {
+        let told = telling(calls.iter().map(|(id, ..)| Cow::Borrowed(*id)));
+        let borrowed = |text| Cow::Borrowed(text);
+        let calls = calls
+            .iter()
+            .map(|(id, name, input)| (borrowed(*id), borrowed(*name), borrowed(*input)));
+        told.or_else(|| content_of(calls))
     }
 
     fn empty(request: &Request<'_>) -> Self {
@@ -407,6 +410,29 @@ fn system_of(request: &Request<'_>) -> Digest {
     });
     // A string is one text.
     read.map_or_else(|_| Digest::of(text.as_bytes()), |_| sum)
+}
+
+/// The id, the name and the arguments of each of a turn's calls.
+fn calls<'m, 'a: 'm>(
+    request: &'m Request<'a>,
+    message: &'m RequestMessage<'a>,
+) -> impl Iterator<Item = (Cow<'m, str>, Cow<'m, str>, Cow<'m, str>)> {
+    blocks(message).iter().filter_map(move |block| match &block.kind {
+        BlockKind::ToolUse { id, name, input, server: false } => {
+            Some((id.unescape(), name.unescape(), input.of(request.text)))
+        }
+        _ => None,
+    })
+}
+
+/// The digest of calls by their names and arguments, where there are any.
+fn content_of<'c>(
+    calls: impl Iterator<Item = (Cow<'c, str>, Cow<'c, str>, Cow<'c, str>)>,
+) -> Option<Digest> {
+    calls.fold(None, |sum, (_, name, input)| {
+        let call = Digest::of(name.as_bytes()).then(identity::of_text(&input, &|_| false));
+        Some(sum.unwrap_or(Digest::EMPTY).with(call))
+    })
 }
 
 fn ids<'a>(message: &RequestMessage<'a>) -> impl Iterator<Item = Cow<'a, str>> {

@@ -26,6 +26,9 @@ pub struct Past {
     pub pinned: Option<Box<Pinned>>,
     /// Whether the run has had its answer, and something new is asked.
     pub over: bool,
+    /// Whether the history shows how the conversation began, so that a message which begins a run
+    /// is a new one.
+    pub shows_start: bool,
 }
 
 impl Past {
@@ -128,7 +131,9 @@ impl Traces {
         let shown = match &self.shown {
             Some((run, _)) if *run != here.run => return None,
             Some((_, shown)) => Some(shown),
-            None if past.turn.is_some() || past.over => return None,
+            None if past.turn.is_some() || past.over || (past.shows_start && here.starts) => {
+                return None;
+            }
             None => before,
         };
         let nothing = Used::default();

@@ -2,14 +2,17 @@
 //! histories that it stands in (`governing.md` §7).
 
 use softland_core::{Digest, tables};
+use softland_wire::json::{Cursor, Error};
 use softland_wire::request::{BlockKind, Content, Message, Request, ResultContent, Role};
 
 use crate::outline::ask_of;
 
 /// Characters of a summary that tell it from any other text.
 const ENOUGH: usize = 200;
-/// Passages of one text that are noted or looked for.
+/// Passages of one text that are noted.
 const PASSAGES: usize = 256;
+/// Passages of one text that are looked for: a summary may stand behind a long system prompt.
+const LOOKED_FOR: usize = 8192;
 /// Lines that are shorter tell nothing.
 const SHORTEST: usize = 4;
 /// Bytes of a tool's result that are looked at.
@@ -28,9 +31,13 @@ pub fn asks_for_summary(request: &Request<'_>) -> bool {
 /// another, whatever tags and labels stand around them.
 #[must_use]
 pub fn passages(text: &str) -> Vec<Digest> {
-    let lines: Vec<(Digest, usize)> = text.lines().filter_map(line).take(2 * PASSAGES).collect();
+    first_passages(text, PASSAGES)
+}
+
+fn first_passages(text: &str, most: usize) -> Vec<Digest> {
+    let lines: Vec<(Digest, usize)> = text.lines().filter_map(line).take(2 * most).collect();
     let mut passages = Vec::new();
-    for start in 0..lines.len().min(PASSAGES) {
+    for start in 0..lines.len().min(most) {
         let (mut sum, mut chars) = (Digest::EMPTY, 0);
         for (line, length) in lines.iter().skip(start) {
             (sum, chars) = (sum.then(*line), chars + length);
@@ -43,15 +50,16 @@ pub fn passages(text: &str) -> Vec<Digest> {
     passages
 }
 
-/// The passages that stand where a summary may stand in a history: before the first model turn, or
-/// in that.
+/// The passages that stand where a summary may stand in a history: in the system prompt, before the
+/// first model turn, or in that.
 #[must_use]
 pub fn opening_passages(request: &Request<'_>) -> Vec<Digest> {
     let list = &request.messages.list;
     let first = list.iter().position(|message| message.role == Role::Assistant);
     let opening = list.iter().take(first.map_or(list.len(), |first| first + 1));
-    let spoken = opening.filter(|message| matches!(message.role, Role::User | Role::Assistant));
-    spoken.flat_map(texts).flat_map(|text| passages(&text)).collect()
+    let spoken = opening.filter(|message| message.role != Role::Other).flat_map(texts);
+    let all = spoken.chain(system_texts(request));
+    all.flat_map(|text| first_passages(&text, LOOKED_FOR)).collect()
 }
 
 /// What is said behind the last model turn and may be a person's, but for what holds a passage.
@@ -107,21 +115,53 @@ fn line(line: &str) -> Option<(Digest, usize)> {
     (chars >= SHORTEST).then(|| (Digest::of(text.as_bytes()), chars))
 }
 
-fn without_tags(text: &str) -> &str {
-    let opened = text.strip_prefix('<').and_then(|rest| rest.split_once('>'));
-    let text = opened.filter(|(tag, _)| is_tag(tag)).map_or(text, |(_, rest)| rest);
-    let closed = text.strip_suffix('>').and_then(|rest| rest.rsplit_once('<'));
-    closed.filter(|(_, tag)| is_tag(tag)).map_or(text, |(rest, _)| rest)
-}
+/// Bytes of a tag and of a label, at most. No more of a line is looked through for either: each is
+/// taken off by itself, and a line may consist of them.
+const TAG: usize = 64;
+const LABEL: usize = 24;
 
-fn is_tag(tag: &str) -> bool {
-    tag.len() <= 64 && !tag.contains(['<', '>'])
+fn without_tags(text: &str) -> &str {
+    let opened = text.strip_prefix('<').and_then(|rest| {
+        let end = rest.bytes().take(TAG + 1).position(|byte| matches!(byte, b'<' | b'>'))?;
+        rest.get(end..)?.strip_prefix('>')
+    });
+    let text = opened.unwrap_or(text);
+    let closed = text.strip_suffix('>').and_then(|rest| {
+        let mut last = rest.bytes().rev().take(TAG + 1);
+        let tag = last.position(|byte| matches!(byte, b'<' | b'>'))?;
+        rest.get(..rest.len() - tag)?.strip_suffix('<')
+    });
+    closed.unwrap_or(text)
 }
 
 /// What stands behind `[Tool result]:`, `user:` and the like.
 fn without_label(text: &str) -> &str {
-    let label = text.split_once(": ").filter(|(label, _)| label.len() <= 24);
-    label.map_or(text, |(_, rest)| rest)
+    let start = text.as_bytes().get(..text.len().min(LABEL + 2)).unwrap_or_default();
+    let end = start.windows(2).position(|pair| pair == b": ");
+    end.and_then(|end| text.get(end + 2..)).unwrap_or(text)
+}
+
+/// The texts of the system prompt.
+fn system_texts(request: &Request<'_>) -> Vec<String> {
+    let Some(span) = request.system else { return Vec::new() };
+    let mut texts = Vec::new();
+    let mut cursor = Cursor::new(span.of(request.text));
+    let read = cursor.elements(|cursor| {
+        cursor.members(|cursor, member| {
+            if let Some((text, _)) = cursor.string_or_skip()?.filter(|_| member.key.eq_str("text"))
+            {
+                texts.push(text.unescape().into_owned());
+            }
+            Ok::<_, Error>(())
+        })?;
+        Ok::<_, Error>(())
+    });
+    if read.is_err() {
+        // A prompt may be one string.
+        let text = Cursor::new(span.of(request.text)).string();
+        texts = text.map(|(text, _)| text.unescape().into_owned()).into_iter().collect();
+    }
+    texts
 }
 
 fn texts<'a>(message: &Message<'a>) -> impl Iterator<Item = String> + use<'a> {

@@ -177,9 +177,21 @@ impl Place {
 
     /// Tool calls in a row, at the end of the history, that were answered in this conversation.
     pub(super) fn row(&self, outline: &Outline) -> usize {
-        let last = outline.answered.len().checked_sub(1);
-        let from = self.from.as_ref().filter(|from| from.turn.is_some() && from.turn == last);
-        from.map_or(0, |from| from.then.row)
+        let Some(from) = self.from.as_ref() else { return 0 };
+        let Some((last, turn)) = outline.answered.len().checked_sub(1).zip(from.turn) else {
+            return 0;
+        };
+        if turn == last {
+            return from.then.row;
+        }
+        // The newest turn was answered here, too, if it is the one that was delivered last.
+        let newest = outline.answered.get(last).and_then(|turn| turn.calls);
+        let is_newest =
+            |state: &Arc<RunState>| state.delivered.is_some() && state.delivered == newest;
+        if turn + 1 != last || !self.kept.runs.values().any(is_newest) {
+            return 0;
+        }
+        from.then.row + outline.calls.iter().filter(|call| call.turn == last).count()
     }
 
     /// Gives up what is kept of the conversation, but for what is needed in the end.

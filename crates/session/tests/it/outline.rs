@@ -57,7 +57,7 @@ fn the_way_of_writing_makes_no_difference() {
     assert_eq!(one, other);
     assert_eq!(one.answered.len(), 1);
     assert_eq!(one.answered[0].before, of(&json!([{"role": "user", "content": "go"}])).here);
-    assert_eq!(one.answered[0].calls, Outline::calls_of(&[id]));
+    assert_eq!(one.answered[0].calls, Outline::calls_of(&[(id, "shell", r#"{"command":"ls"}"#)]));
 }
 
 /// What is another conversation is another.
@@ -162,6 +162,9 @@ fn a_system_prompt_tells_one_program_from_another() {
 /// Ids count only where a backend does not give them again elsewhere.
 #[test]
 fn an_id_tells_only_if_it_is_long_and_has_digits() {
+    let calls_of = |ids: &[&str], input: &str| {
+        Outline::calls_of(&ids.iter().map(|id| (*id, "shell", input)).collect::<Vec<_>>())
+    };
     for (ids, tells) in [
         (vec!["toolu_01ABCDEF"], true),
         (vec!["call_1"], false),
@@ -171,17 +174,20 @@ fn an_id_tells_only_if_it_is_long_and_has_digits() {
         (vec!["toolu_01ABCDEF", "call_1"], false),
         (vec![], false),
     ] {
-        assert_eq!(Outline::calls_of(&ids).is_some(), tells, "{ids:?}");
+        // Calls that no id tells apart are known by what they ask for.
+        let same = calls_of(&ids, "{}") == calls_of(&ids, r#"{"a":1}"#);
+        assert_eq!(same, tells || ids.is_empty(), "{ids:?}");
+        assert_eq!(calls_of(&ids, "{}").is_none(), ids.is_empty(), "{ids:?}");
         let calls: Vec<Value> = ids.iter().map(|id| call(id)).collect();
         let outline = of(&json!([
             {"role": "user", "content": "go"},
             {"role": "assistant", "content": calls}
         ]));
-        assert_eq!(outline.answered[0].calls, Outline::calls_of(&ids), "{ids:?}");
+        assert_eq!(outline.answered[0].calls, calls_of(&ids, r#"{"command":"ls"}"#), "{ids:?}");
     }
     let (a, b) = ("toolu_000000001", "toolu_000000002");
-    assert_eq!(Outline::calls_of(&[a, b]), Outline::calls_of(&[b, a]), "clients reorder");
-    assert_ne!(Outline::calls_of(&[a]), Outline::calls_of(&[b]));
+    assert_eq!(calls_of(&[a, b], "{}"), calls_of(&[b, a], "{}"), "clients reorder");
+    assert_ne!(calls_of(&[a], "{}"), calls_of(&[b], "{}"));
     // A provider's own call is no client's.
     let server = json!({"type": "server_tool_use", "id": a, "name": "web_search", "input": {}});
     let outline = of(&json!([
@@ -356,6 +362,9 @@ fn c15_flattened_turns_are_known_by_their_calls() {
             {"role": "user", "content": behind}
         ]))
     };
-    assert_eq!(of("Observation:\n1").answered[0].calls, Outline::calls_of(&["call_000000001"]));
+    assert_eq!(
+        of("Observation:\n1").answered[0].calls,
+        Outline::calls_of(&[("call_000000001", "a", "{}")])
+    );
     assert_eq!(of("What does it write?").answered[0].calls, None, "a text that quotes a list");
 }

@@ -99,6 +99,7 @@ impl Flow {
         };
         state.touch(now);
         state.row = self.opening.place.row(outline).saturating_add(shown_calls(&done).count());
+        state.delivered = calls_of(&done);
         state.used = with_calls(&mut done);
         state.key = self.exchange.key().unwrap_or(self.run);
         let (clues, past_clues) = self.clues(&done);
@@ -120,12 +121,12 @@ impl Flow {
     /// the results that the history shows.
     fn clues(&self, done: &Done) -> (Vec<Digest>, Vec<Digest>) {
         let Opening { place, outline, results, .. } = &*self.opening;
-        let ids: Vec<&str> = shown_calls(done).map(|call| call.id.as_str()).collect();
-        let turn = Answered { before: outline.here, calls: Outline::calls_of(&ids) };
+        let turn = Answered { before: outline.here, calls: calls_of(done) };
+        let begun = turn.calls.map(|calls| place.clues.begun(outline.opening(), calls));
         let calls = shown_calls(done).filter_map(|call| {
             Some(place.clues.call(Outline::call_of(&call.id, &call.name, &call.input)?))
         });
-        let now = [place.clues.turn(&turn)].into_iter().chain(calls).collect();
+        let now = [place.clues.turn(&turn)].into_iter().chain(begun).chain(calls).collect();
         let said = summary::passages(done.answer.as_deref().unwrap_or_default());
         let said = said.into_iter().take(SAID).chain(results.iter().copied());
         let said: Vec<Digest> = said.collect();
@@ -196,6 +197,12 @@ fn shown_calls(done: &Done) -> impl Iterator<Item = &Pending> {
         matches!(admission, Admission::Refused(_) | Admission::ToolRefused(_))
     };
     done.calls.iter().filter(move |call| !taken_out(&call.admission))
+}
+
+/// What a turn's calls are known by.
+fn calls_of(done: &Done) -> Option<Digest> {
+    let calls = shown_calls(done).map(|call| (&*call.id, &*call.name, &*call.input));
+    Outline::calls_of(&calls.collect::<Vec<_>>())
 }
 
 /// Whether a turn is a landing's, or softland's own in its place.

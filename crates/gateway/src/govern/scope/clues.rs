@@ -1,6 +1,8 @@
 //! By what a conversation is found again: digests of what its histories show, each under the names
 //! that its requests carry, so that nobody is found under another's.
 
+use std::cmp::Reverse;
+
 use softland_session::core::Digest;
 use softland_session::wire::request::Request;
 use softland_session::{Answered, Outline, ShownCall};
@@ -33,6 +35,12 @@ impl Clues {
     /// A turn by all that stands before it.
     pub(in crate::govern) fn turn(self, turn: &Answered) -> Digest {
         self.clue("turn").then(turn.before).then(turn.calls.unwrap_or(Digest::EMPTY))
+    }
+
+    /// A turn's calls in a conversation that began with what stands before its first turn, wherever
+    /// they stand in it.
+    pub(in crate::govern) fn begun(self, opening: Digest, calls: Digest) -> Digest {
+        self.clue("begun").then(opening).then(calls)
     }
 
     /// A call whose id tells it from others.
@@ -74,30 +82,23 @@ impl Clues {
         passages.iter().map(|passage| self.clue("said").then(*passage)).collect()
     }
 
-    /// The calls of a history by which its conversation may be found, the newest first.
+    /// The calls of a history by which its conversation may be found, the newest turn's first. Of one
+    /// turn, an id tells more than where it stands, and that more than what came back, which may
+    /// have come back before.
     pub(super) fn calls(self, outline: &Outline, request: &Request<'_>) -> Vec<Clue> {
-        let mut pairs = outline.calls.windows(2).rev().filter_map(|pair| {
+        let opening = outline.opening();
+        let ids = Outline::telling_calls(request);
+        let ids = ids.map(|(turn, call)| (turn, 0, self.call(call)));
+        let turns = outline.answered.iter().enumerate();
+        let turns =
+            turns.filter_map(|(turn, shown)| Some((turn, 1, self.begun(opening, shown.calls?))));
+        let pairs = outline.calls.windows(2).filter_map(|pair| {
             let [one, next] = pair else { return None };
-            Some(Clue { digest: self.pair(one, next)?, turn: next.turn })
+            Some((next.turn, 2, self.pair(one, next)?))
         });
-        let calls = Outline::telling_calls(request).rev();
-        let mut calls = calls.map(|(turn, call)| Clue { digest: self.call(call), turn });
-        let (mut pair, mut call) = (pairs.next(), calls.next());
-        let mut all = Vec::new();
-        while let Some(next) = match (pair, call) {
-            // What tells more goes first.
-            (Some(one), other) if other.is_none_or(|other| one.turn >= other.turn) => {
-                pair = pairs.next();
-                Some(one)
-            }
-            (_, other) => {
-                call = calls.next();
-                other
-            }
-        } {
-            all.push(next);
-        }
-        all
+        let mut all: Vec<_> = ids.chain(turns).chain(pairs).collect();
+        all.sort_by_key(|(turn, kind, _)| (Reverse(*turn), *kind));
+        all.into_iter().map(|(turn, _, digest)| Clue { digest, turn }).collect()
     }
 
     /// The pairs of calls whose later one is of the last turn of a history, where the last `row` of

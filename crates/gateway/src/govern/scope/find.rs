@@ -101,7 +101,7 @@ impl<'a> Asking<'a> {
             used: from.then.used.clone(),
             run: Some(from.then.key),
             pinned: kept.pins.get(&from.then.key).cloned(),
-            over: false,
+            ..Past::default()
         };
         Some(Placed { past: Some(past), ..placed })
     }
@@ -138,10 +138,15 @@ impl<'a> Asking<'a> {
         }
         let face = face?;
         let kept = self.recall(&face.scope).await;
-        if self.is_whole(&face) {
+        if self.outline.here == face.opening {
+            // It begins anew.
             return Some(Placed { known: Some((face.scope, kept)), ..Placed::default() });
         }
-        Some(summed_up(face.scope, kept, &self.outline.asks))
+        let mut placed = summed_up(face.scope.clone(), kept, &self.outline.asks);
+        if let Some(past) = placed.past.as_mut().filter(|_| self.is_whole(&face)) {
+            past.shows_start = true;
+        }
+        Some(placed)
     }
 
     /// A first request that brought no turn, and is made again: without a name nothing else tells it.
@@ -191,7 +196,7 @@ impl<'a> Asking<'a> {
             used: then.used.clone(),
             run: Some(then.key),
             pinned: None,
-            over: false,
+            ..Past::default()
         });
         let from = Some(From { run, then, turn, fork });
         Placed { known: Some((known, kept)), from, past, speaks_of_it: false }
@@ -251,7 +256,7 @@ impl<'a> Asking<'a> {
     /// person said at the beginning and then goes on as nothing did there.
     fn may_have_become(&self, face: &Namesake) -> bool {
         let recent = self.gate.now().saturating_sub(face.last) <= RECENT_MS;
-        recent && !self.is_whole(face) && (self.outline.opens_in_summary || self.goes_on_from(face))
+        recent && (self.outline.opens_in_summary || self.goes_on_from(face))
     }
 
     fn goes_on_from(&self, face: &Namesake) -> bool {
@@ -327,6 +332,7 @@ fn summed_up(scope: Arc<str>, kept: Arc<Scope>, asks: &[Digest]) -> Placed {
         run: Some(then.key),
         pinned: kept.pins.get(&then.key).cloned(),
         over: then.ended && asks.iter().any(|ask| !kept.asked.contains(ask)),
+        shows_start: false,
     };
     let from = Some(From { run, then, turn: None, fork: false });
     Placed { known: Some((scope, kept)), from, past: Some(past), speaks_of_it: true }
