@@ -45,6 +45,7 @@ pub use money::{NanoUsd, NoMoney};
 pub use nearest::{near, nearest};
 pub use outcome::{Ended, Outcome, Remaining};
 pub use pinned::{Carried, Decided, Pinned, Records};
+pub use rules::cost::is_short_of_money;
 pub use rules::trivial::looks as looks_trivial;
 pub use rules::{Evidence, Signal, SignalKind};
 pub use run::{Admission, Admitted, Advice, Phase, Role, Run};

@@ -17,6 +17,9 @@ use crate::tags::flat;
 /// A call id that is shorter, or has no digit, is a backend's counter: it comes again elsewhere.
 const TELLING_ID: usize = 12;
 
+/// Ids of calls that are not shown, at most.
+const UNSHOWN: usize = 1024;
+
 /// The outline of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outline {
@@ -31,6 +34,9 @@ pub struct Outline {
     pub answered: Vec<Answered>,
     /// The tool calls that it shows, in order, and what came back.
     pub calls: Vec<ShownCall>,
+    /// The ids of calls whose results are here and which themselves are not, where they tell them from
+    /// others: the client names the calls by what the provider keeps, or has left them out.
+    pub unshown: Vec<Digest>,
     /// What was said behind the last model turn and may be a person's, in order.
     pub asks: Vec<Digest>,
     /// The digest of its tools' names.
@@ -132,6 +138,12 @@ impl Outline {
         Some(id.then(Digest::of(name.as_bytes())).then(input))
     }
 
+    /// What a call is known by where nothing but its id is shown, if that tells it from others.
+    #[must_use]
+    pub fn id_of(id: &str) -> Option<Digest> {
+        telling(std::iter::once(Cow::Borrowed(id)))
+    }
+
     /// The calls of a request that tell by their ids, in order, each with the number of its turn.
     pub fn telling_calls<'r>(
         request: &'r Request<'_>,
@@ -172,6 +184,7 @@ impl Outline {
             here: Digest::EMPTY,
             answered: Vec::new(),
             calls: Vec::new(),
+            unshown: Vec::new(),
             asks: Vec::new(),
             tools: names,
             system: system_of(request),
@@ -208,6 +221,9 @@ impl Outline {
             let BlockKind::ToolResult(result) = &block.kind else { continue };
             let id = Digest::of(result.tool_use_id.raw().as_bytes());
             let call = waiting.get_mut(&id).and_then(VecDeque::pop_front);
+            if call.is_none() && self.unshown.len() < UNSHOWN {
+                self.unshown.extend(Self::id_of(&result.tool_use_id.unescape()));
+            }
             if let Some(call) = call.and_then(|at| self.calls.get_mut(at)) {
                 call.result = Some(said(&result.content));
             }

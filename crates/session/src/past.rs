@@ -127,7 +127,11 @@ impl Traces {
     /// What the newest run has behind it, if it is the one that the past is of. `read`: the history
     /// up to its newest message, which stands `here`.
     pub(crate) fn go_on(&self, past: &Past, here: Here, read: &Transcript) -> Option<GoesOn> {
-        let before = read.run().filter(|_| !here.starts).map(|run| run.used());
+        let before = match here.starts {
+            false => read.run().map(|run| run.used()),
+            // Behind an earlier compaction something may count here already.
+            true => past.pinned.as_ref().and_then(|pinned| pinned.carried_at(here.place)),
+        };
         let shown = match &self.shown {
             Some((run, _)) if *run != here.run => return None,
             Some((_, shown)) => Some(shown),

@@ -32,14 +32,11 @@ impl Reader<'_> {
     /// A table over the built-in policy of its name, or else over the default one.
     fn policy(&mut self, place: &str, name: &str, table: &DeTable<'_>) -> Policy {
         let mut policy = Policy::named(name).unwrap_or_default();
+        let mut limits_tools = None;
         for (key, value) in table {
             let name = key.get_ref().as_ref();
             match policy.set(name, &plain(value.get_ref())) {
-                Ok(()) if name == "tool_limits" => {
-                    for problem in unlimitable(&policy) {
-                        self.problem(key.span().start, &format!("{place}.{name}"), &problem);
-                    }
-                }
+                Ok(()) if name == "tool_limits" => limits_tools = Some(key.span().start),
                 Ok(()) => {}
                 Err(KeyError::Unknown { nearest, .. }) => {
                     let hint = match nearest {
@@ -56,14 +53,22 @@ impl Reader<'_> {
                 }
             }
         }
+        if let Some(at) = limits_tools {
+            for problem in unlimitable(&policy) {
+                self.problem(at, &format!("{place}.tool_limits"), &problem);
+            }
+        }
         policy
     }
 }
 
-/// What is wrong with limits of tools that no API holds, a message each.
+/// What is wrong with limits of tools that nothing can hold, a message each.
 pub(crate) fn unlimitable(policy: &Policy) -> Vec<String> {
     let wrong = policy.tool_limits.keys().filter_map(|tool| {
-        let why = tables::unlimitable(tool)?;
+        let why = match policy.answer_tool.contains(tool) {
+            true => "cannot be held: it is an answer_tool, and answers are not counted".to_owned(),
+            false => tables::unlimitable(tool)?,
+        };
         Some(format!("the limit of `{tool}` {why}"))
     });
     wrong.collect()

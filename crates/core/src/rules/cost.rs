@@ -16,6 +16,12 @@ pub(crate) fn reached(facts: &Facts, policy: &Policy) -> Option<Because> {
     })
 }
 
+/// Whether a run lands for want of money before a request of which these facts hold.
+#[must_use]
+pub fn is_short_of_money(facts: &Facts, policy: &Policy) -> bool {
+    !policy.observes() && reached(facts, policy).is_some()
+}
+
 pub(crate) fn warned(facts: &Facts, policy: &Policy) -> Option<Because> {
     caps(facts, policy)
         .find(|cap| policy.warn_at.reached(cap.used.0, cap.limit.0))

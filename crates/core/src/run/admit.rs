@@ -6,7 +6,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::Run;
+use super::{Role, Run};
 use crate::because::{Because, Reason};
 use crate::event::Call;
 use crate::policy::Batch;
@@ -19,7 +19,8 @@ pub enum Admission {
     Run,
     /// The provider runs it; it counts under its own name only.
     Server,
-    /// It is the answer; it neither runs nor counts.
+    /// It is the answer; it neither runs nor counts. Of a turn that a gateway sees it is the first
+    /// such call: the client runs all of them, so the others are calls like any.
     Answer,
     /// Its tool is at its own limit; others remain.
     ToolRefused(Because),
@@ -48,6 +49,8 @@ pub struct Admitted {
     runs: u64,
     /// Those of tools that have limits of their own.
     by_tool: BTreeMap<String, u64>,
+    /// Whether the answer was among them.
+    answered: bool,
 }
 
 impl Run {
@@ -70,7 +73,7 @@ impl Run {
     /// Calls that follow can change it under `batch = "none"` only.
     #[must_use]
     pub fn admit_next(&self, call: &Call<'_>, before: &mut Admitted) -> Admission {
-        let admission = self.alone(call, &mut before.by_tool);
+        let admission = self.alone(call, before);
         if !admission.runs() {
             return admission;
         }
@@ -89,10 +92,10 @@ impl Run {
         })
     }
 
-    /// A call by itself: is it the answer, is its tool or the run at a limit? `by_tool` counts
-    /// those admitted before it of tools that have a limit.
-    fn alone(&self, call: &Call<'_>, by_tool: &mut BTreeMap<String, u64>) -> Admission {
-        if self.is_answer(call) {
+    /// A call by itself: is it the answer, is its tool or the run at a limit? `before` counts those
+    /// admitted before it.
+    fn alone(&self, call: &Call<'_>, before: &mut Admitted) -> Admission {
+        if self.is_the_answer(call, &mut before.answered) {
             return Admission::Answer;
         }
         if call.server {
@@ -107,7 +110,7 @@ impl Run {
         if !self.policy().tool_limits.contains_key(call.name) {
             return Admission::Run;
         }
-        let admitted = by_tool.entry(call.name.to_owned()).or_insert(0);
+        let admitted = before.by_tool.entry(call.name.to_owned()).or_insert(0);
         let before = self.used.by_tool.get(call.name).copied().unwrap_or(0);
         if let Some(because) = rules::tool::refused(call.name, before + *admitted, self.policy()) {
             let last = rules::tool::refuses_last(&self.used);
@@ -119,6 +122,13 @@ impl Run {
         }
         *admitted += 1;
         Admission::Run
+    }
+
+    /// Whether a call is its turn's answer; `answered` says whether the turn has one, and is set.
+    pub(super) fn is_the_answer(&self, call: &Call<'_>, answered: &mut bool) -> bool {
+        let is_answer = self.is_answer(call) && !(*answered && self.role == Role::Gateway);
+        *answered |= is_answer;
+        is_answer
     }
 
     /// Calls that may still run.

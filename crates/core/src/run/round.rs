@@ -67,10 +67,12 @@ impl OpenRound {
                 .zip(run.admit(calls))
                 .map(|(call, admission)| OpenCall::new(call, admission, run.policy()))
                 .collect(),
-            Role::Gateway => calls
-                .iter()
-                .map(|call| OpenCall::new(call, run.was_run(call), run.policy()))
-                .collect(),
+            Role::Gateway => {
+                let mut answered = false;
+                let admitted =
+                    |call| OpenCall::new(call, run.was_run(call, &mut answered), run.policy());
+                calls.iter().map(admitted).collect()
+            }
         };
         for call in &calls {
             let counts_total = call.admission.runs();
@@ -193,8 +195,8 @@ fn kind(call: &Call<'_>, policy: &Policy) -> Option<LoopKind> {
 
 impl Run {
     /// In somebody else's history every call was run but for the answer.
-    fn was_run(&self, call: &Call<'_>) -> Admission {
-        if self.is_answer(call) {
+    fn was_run(&self, call: &Call<'_>, answered: &mut bool) -> Admission {
+        if self.is_the_answer(call, answered) {
             Admission::Answer
         } else if call.server {
             Admission::Server

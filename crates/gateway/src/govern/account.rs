@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use softland_session::core::is_short_of_money;
 use softland_session::core::models::{Model, Price};
 use softland_session::core::policy::Policy;
 use softland_session::core::{Above, Because, Facts, Limit, Millis, NanoUsd, Reason};
@@ -334,6 +335,13 @@ impl Account {
             Reserved::Land(short) | Reserved::Busy(short) => Leased::Short(short),
             Reserved::Lost(refusal) => Leased::Lost(refusal.to_string()),
         }
+    }
+
+    /// Whether the run would land for want of money before anything was spent.
+    pub(super) fn is_short_at_first(&self, now: u64, policy: &Policy) -> bool {
+        let facts = self.facts(now, None);
+        let spent = facts.cost.max(facts.session_cost);
+        spent == NanoUsd::ZERO && is_short_of_money(&facts, policy)
     }
 
     /// What the run's answer may be billed for its input: by then no tool is used any more.

@@ -186,8 +186,11 @@ impl Opening {
         {
             return Err(Box::new(unpriceable(&self.asked.target, what)));
         }
-        if request.terms.search && !policy.observes() && policy.tool_limits.contains_key(SEARCH) {
-            return Err(Box::new(uncounted_search(&self.asked.target)));
+        if let Some(member) = uncounted_search(request)
+            && !policy.observes()
+            && policy.tool_limits.contains_key(SEARCH)
+        {
+            return Err(Box::new(search_refused(&self.asked.target, member)));
         }
         if let Some(why) = &self.place.lost
             && self.insists_on_money(&policy)
@@ -200,8 +203,12 @@ impl Opening {
         let mut unheld = None;
         let mut leased = account.reserve(&gate, request, &policy, explores, told).await;
         // What is spent or held for others no count brings back.
-        if let Leased::Short(short) = &leased
-            && (short.spent, short.reserved) == (NanoUsd::ZERO, NanoUsd::ZERO)
+        let is_short = match &leased {
+            Leased::Short(short) => (short.spent, short.reserved) == Default::default(),
+            Leased::Granted(_) => account.is_short_at_first(self.at, &policy),
+            Leased::Lost(_) => false,
+        };
+        if is_short
             && account.is_counted_by_bytes()
             && let Some(tokens) = count::ask(&self, request).await
         {
@@ -442,12 +449,25 @@ fn unpriced(target: &Target, model: &str) -> Response<Body> {
 /// The name under which searches of the web are counted.
 const SEARCH: &str = "web_search";
 
-/// A request has its provider search the web in a way that no answer shows.
-fn uncounted_search(target: &Target) -> Response<Body> {
+/// The member by which a request has its provider search the web in a way that no answer counts.
+fn uncounted_search(request: &Request<'_>) -> Option<&'static str> {
+    let terms = &request.terms;
+    let model = request.model.unescape();
+    let searches = model.contains("-search-preview") || model.contains("-search-api");
+    let asked = [
+        (terms.search, "web_search_options"),
+        (terms.live_search, "search_parameters"),
+        (terms.plugins, "plugins"),
+        (request.api == softland_session::wire::Api::Chat && searches, "model"),
+    ];
+    asked.into_iter().find(|(asked, _)| *asked).map(|(_, member)| member)
+}
+
+fn search_refused(target: &Target, member: &str) -> Response<Body> {
     let message = format!(
-        "softland: the tool_limits of `{SEARCH}` cannot be held for `web_search_options`: the Chat \
-         Completions API searches before the answer and does not say how often; leave out \
-         `web_search_options`, or use the `{SEARCH}` tool of the Responses API"
+        "softland: the tool_limits of `{SEARCH}` cannot be held: by `{member}` the Chat Completions \
+         API searches before the answer and does not say how often; use the `{SEARCH}` tool of the \
+         Responses API instead"
     );
     Refusal::new(StatusCode::BAD_REQUEST, target.protocol, message).response()
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use softland_session::core::{Admission, Digest, Ended, NanoUsd, Outcome, Used};
+use softland_session::wire::Api;
 use softland_session::{Answered, Done, Outline, Pending, Shown, summary};
 
 use super::{VAIN_OUTPUT, calls_to_run};
@@ -126,7 +127,11 @@ impl Flow {
         let calls = shown_calls(done).filter_map(|call| {
             Some(place.clues.call(Outline::call_of(&call.id, &call.name, &call.input)?))
         });
-        let now = [place.clues.turn(&turn)].into_iter().chain(begun).chain(calls).collect();
+        // Only there a client may name what the provider keeps.
+        let kept = shown_calls(done).filter(|_| self.opening.asked.api == Api::Responses);
+        let ids = kept.filter_map(|call| Some(place.clues.id(Outline::id_of(&call.id)?)));
+        let now =
+            [place.clues.turn(&turn)].into_iter().chain(begun).chain(calls).chain(ids).collect();
         let said = summary::passages(done.answer.as_deref().unwrap_or_default());
         let said = said.into_iter().take(SAID).chain(results.iter().copied());
         let said: Vec<Digest> = said.collect();

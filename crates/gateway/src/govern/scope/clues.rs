@@ -48,6 +48,11 @@ impl Clues {
         self.clue("call").then(call)
     }
 
+    /// A call by nothing but its id.
+    pub(in crate::govern) fn id(self, id: Digest) -> Digest {
+        self.clue("id").then(id)
+    }
+
     /// Two calls, one after the other, and what came back.
     fn pair(self, one: &ShownCall, next: &ShownCall) -> Option<Digest> {
         let pair = self.clue("pair").then(one.call).then(one.result?);

@@ -60,6 +60,9 @@ impl<'a> Asking<'a> {
         if let Some(placed) = self.by_calls().await {
             return placed;
         }
+        if let Some(placed) = self.by_unshown_calls().await {
+            return placed;
+        }
         if let Some(placed) = self.by_summary().await {
             return placed;
         }
@@ -104,6 +107,16 @@ impl<'a> Asking<'a> {
             ..Past::default()
         };
         Some(Placed { past: Some(past), ..placed })
+    }
+
+    /// A history that has the results of the conversation's calls, and not the calls: the provider
+    /// keeps these, and the client names them by `item_reference`.
+    async fn by_unshown_calls(&mut self) -> Option<Placed> {
+        let ids: Vec<Digest> =
+            self.outline.unshown.iter().rev().map(|id| self.clues.id(*id)).collect();
+        let found = self.find(&ids).await?;
+        let kept = self.recall(&found.scope).await;
+        Some(summed_up(found.scope, kept, &self.outline.asks))
     }
 
     /// A history in which a summary of the conversation stands.

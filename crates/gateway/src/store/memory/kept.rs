@@ -16,6 +16,8 @@ use crate::store::{Changes, Namesake, RunState, Scope};
 
 /// Runs of one conversation.
 const RUNS: usize = 64;
+/// Records of runs of one conversation.
+const PINS: usize = 2 * RUNS;
 /// Tails of one conversation.
 const TAILS: usize = 256;
 /// First sights of one conversation.
@@ -87,23 +89,12 @@ impl Kept {
         changes: Changes,
         policies: &mut Policies,
     ) -> Option<(Digest, Arc<RunState>)> {
-        for (run, pinned) in changes.pins {
-            self.age += 1;
-            let mut pin = Pin::of(*pinned, policies, self.age);
-            match self.pins.get_mut(&run) {
-                // Behind a compaction places are looked at anew.
-                Some(kept) if (kept.compactions, kept.looked) > (pin.compactions, pin.looked) => {
-                    kept.add_went_on(pin.went_on);
-                }
-                Some(kept) => {
-                    // Places of the history before a compaction are none of the new one's.
-                    if kept.compactions == pin.compactions {
-                        pin.add_went_on(kept.went_on.take());
-                    }
-                    *kept = pin;
-                }
-                None => self.pins.insert(run, pin),
-            }
+        // The record of the run itself is the newest: it is not forgotten for others of its history.
+        let own = changes.run.as_ref().map(|(_, state)| state.key);
+        let (own, others): (Vec<_>, Vec<_>) =
+            changes.pins.into_iter().partition(|(run, _)| Some(*run) == own);
+        for (run, pinned) in others.into_iter().chain(own) {
+            self.pin(run, *pinned, policies);
         }
         for (place, tail) in changes.tails {
             self.tails.insert(place, tail);
@@ -115,7 +106,8 @@ impl Kept {
                 self.results.truncate(RESULTS);
             }
         }
-        for asked in changes.asked {
+        let unheard = changes.asked.len().saturating_sub(ASKED);
+        for asked in changes.asked.into_iter().skip(unheard) {
             self.asked.retain(|known| *known != asked);
             self.asked.push(asked);
         }
@@ -140,6 +132,41 @@ impl Kept {
         then
     }
 
+    /// Takes in the record of a run.
+    fn pin(&mut self, run: Digest, pinned: Pinned, policies: &mut Policies) {
+        self.age += 1;
+        let mut pin = Pin::of(pinned, policies, self.age);
+        match self.pins.get_mut(&run) {
+            // Behind a compaction places are looked at anew.
+            Some(kept) if (kept.compactions, kept.looked) > (pin.compactions, pin.looked) => {
+                kept.add_went_on(pin.went_on);
+            }
+            Some(kept) => {
+                // Places of the history before a compaction are none of the new one's.
+                if kept.compactions == pin.compactions {
+                    pin.add_went_on(kept.went_on.take());
+                }
+                *kept = pin;
+            }
+            None => self.pins.insert(run, pin),
+        }
+        // A history may show tens of thousands of runs.
+        if self.pins.len() > 4 * PINS {
+            self.forget_pins();
+        }
+    }
+
+    /// Forgets the records that were changed longest ago.
+    fn forget_pins(&mut self) {
+        if self.pins.len() <= PINS {
+            return;
+        }
+        let mut ages: Vec<u64> = self.pins.iter().map(|(_, pin)| pin.age).collect();
+        let (_, oldest, _) = ages.select_nth_unstable(self.pins.len() - PINS);
+        let oldest = *oldest;
+        self.pins.0.retain(|(_, pin)| pin.age >= oldest);
+    }
+
     /// A conversation that never ends does not grow for ever. Digests have no age: which records,
     /// tails and results go is arbitrary, and what is lost is counted from there.
     fn bound(&mut self) {
@@ -149,11 +176,7 @@ impl Kept {
             self.runs.remove(&oldest);
             self.pins.remove(&oldest);
         }
-        while self.pins.len() > 2 * RUNS {
-            let oldest = self.pins.iter().min_by_key(|(_, pin)| pin.age).map(|(key, _)| *key);
-            let Some(oldest) = oldest else { break };
-            self.pins.remove(&oldest);
-        }
+        self.forget_pins();
         self.tails.truncate(TAILS);
         self.results.truncate(RESULTS);
     }
