@@ -6,7 +6,7 @@ use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::Uri;
@@ -23,7 +23,6 @@ use tokio::net::TcpStream;
 use tower_service::Service;
 
 use super::Millis;
-use crate::turns::Turn;
 
 /// After so long without a byte the system asks whether the other side is still there.
 const KEEPALIVE: Duration = Duration::from_secs(60);
@@ -169,13 +168,11 @@ fn is_loopback(to: &Uri) -> bool {
 #[derive(Debug)]
 pub(super) struct Link {
     stream: Stream,
-    /// To write.
-    turn: Turn,
 }
 
 impl Link {
     fn new(stream: Stream) -> Self {
-        Self { stream, turn: Turn::default() }
+        Self { stream }
     }
 
     /// As the other side has chosen; without TLS nobody is asked.
@@ -200,13 +197,10 @@ impl hyper::rt::Write for Link {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        ready!(self.turn.poll(cx));
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Only what is written is flushed.
-        self.turn.over();
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
@@ -223,7 +217,6 @@ impl hyper::rt::Write for Link {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        ready!(self.turn.poll(cx));
         Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
     }
 }
