@@ -14,9 +14,7 @@ mod soak;
 mod stand;
 mod table;
 mod targets;
-mod trace;
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use table::Amount;
@@ -37,7 +35,6 @@ struct Args {
     amount: Amount,
     only: Vec<String>,
     strict: bool,
-    folder: String,
     count: usize,
     requests: u64,
 }
@@ -79,8 +76,6 @@ async fn run(args: &Args) -> Result<(String, bool), String> {
             }
             Ok((text.join("\n\n"), true))
         }
-        "trace" => trace::trace(&targets, Path::new(&args.folder)).await.map(|text| (text, true)),
-        "train" => trace::train(&targets).await.map(|text| (text, true)),
         "costs" => costs::costs(&targets, args.requests.min(COSTED)).await.map(|text| (text, true)),
         "allocations" => {
             costs::allocated(&targets, args.requests.min(COSTED)).await.map(|text| (text, true))
@@ -130,17 +125,15 @@ impl Args {
             amount: Amount::FULL,
             only: Vec::new(),
             strict: false,
-            folder: String::new(),
             count: 1000,
             requests: 100_000,
         };
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
             match word.as_str() {
-                "table" | "streams" | "soak" | "costs" | "allocations" | "train" | "mock" => {
-                    args.command = word
+                "table" | "streams" | "soak" | "costs" | "allocations" | "mock" => {
+                    args.command = word;
                 }
-                "trace" => (args.command, args.folder) = (word.clone(), value()?),
                 "--quick" => args.amount = args.amount.quick(),
                 "--plain" => args.amount.plain = true,
                 "--asleep" => args.amount.awake = false,

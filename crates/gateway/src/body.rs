@@ -17,7 +17,6 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 
 use crate::metrics::Ticket;
-use crate::upstream::Lease;
 
 mod budget;
 mod outgoing;
@@ -202,8 +201,6 @@ impl Sender {
 #[derive(Debug)]
 pub(crate) struct Relay {
     incoming: Incoming,
-    /// The connection that it comes over, up to its end.
-    lease: Option<Lease>,
     idle: Duration,
     /// Runs while a piece is waited for.
     timer: Option<Pin<Box<Sleep>>>,
@@ -211,8 +208,8 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    pub(crate) fn new(incoming: Incoming, lease: Lease, idle: Duration) -> Self {
-        Self { incoming, lease: Some(lease), idle, timer: None, waiting: false }
+    pub(crate) fn new(incoming: Incoming, idle: Duration) -> Self {
+        Self { incoming, idle, timer: None, waiting: false }
     }
 
     pub(crate) fn poll_frame(
@@ -221,9 +218,6 @@ impl Relay {
     ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(cx) {
             self.waiting = false;
-            if frame.is_none() || self.incoming.is_end_stream() {
-                self.lease = None;
-            }
             let cut = |error: hyper::Error| Cut::Upstream(crate::upstream::causes(&error));
             return Poll::Ready(frame.map(|frame| frame.map_err(cut)));
         }

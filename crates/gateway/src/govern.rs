@@ -31,7 +31,6 @@ use crate::body::{Body, Share};
 use crate::gate::Gate;
 use crate::pass;
 use crate::route::Target;
-use crate::turns;
 
 pub(crate) use count::Counts;
 pub(crate) use end::ends;
@@ -84,7 +83,6 @@ async fn make(asked: Arc<Asked>) -> Response<Body> {
         Some(_) => Request::of(asked.api, &whole).unwrap_or(request),
         None => request,
     };
-    turns::gather().await;
     let mut opening = match Opening::of(&asked, &request).await {
         Ok(opening) => opening,
         Err(answer) => return *answer,

@@ -7,7 +7,6 @@ mod accounts;
 mod audit;
 mod body;
 mod conversations;
-mod detach;
 mod errors;
 mod gate;
 mod govern;
@@ -26,7 +25,6 @@ mod secret;
 mod server;
 mod settings;
 mod store;
-mod turns;
 mod upstream;
 
 pub use audit::{Audit, AuditAsked, AuditForm};

@@ -292,7 +292,7 @@ impl BaseUrl {
     /// # Errors
     /// When it is no `http` or `https` URL with a host, or has credentials, a query or a fragment.
     pub fn parse(text: &str) -> Result<Self, BaseUrlProblem> {
-        let url = reqwest::Url::parse(text.trim()).map_err(|_| BaseUrlProblem::NotAUrl)?;
+        let url = url::Url::parse(text.trim()).map_err(|_| BaseUrlProblem::NotAUrl)?;
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
             return Err(BaseUrlProblem::NotAUrl);
         }

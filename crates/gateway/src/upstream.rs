@@ -4,16 +4,18 @@
 //! It follows no redirect, unpacks nothing, retries only what never left, and knows no protocol
 //! but HTTP. Dropping a [`Response`], or the future that waits for one, cancels the request.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::header::PROXY_AUTHORIZATION;
 use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{HeaderMap, Method, Request, StatusCode, Uri};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::timeout;
 
 use crate::body::{Outgoing, Progress, Relay};
@@ -23,21 +25,25 @@ use crate::settings::{Limits, Upstream};
 
 mod connect;
 mod error;
-mod pool;
 
 use connect::Connector;
 pub(crate) use error::{Phase, UpstreamError, causes};
-pub(crate) use pool::Lease;
-use pool::Pool;
+
+/// How long an unused connection is kept. The client closes it within as long again; vendors' load
+/// balancers close theirs after a minute or more.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The most unused connections that are kept to one origin.
+const MAX_IDLE: usize = 1024;
 
 /// A configured provider, prepared for use.
 #[derive(Debug)]
 pub(crate) struct Origin {
     name: Arc<str>,
     upstream: Upstream,
-    /// Has TLS.
-    secure: bool,
-    pool: Arc<Pool>,
+    scheme: Scheme,
+    authority: Authority,
+    /// The login for a proxy that reads the requests.
+    proxy_login: Option<HeaderValue>,
     /// What goes before `/v1/…`; mostly nothing.
     base_path: String,
     key: Option<Credential>,
@@ -55,7 +61,7 @@ impl Origin {
             .to_string()
             .parse()
             .map_err(|_| problem("base_url cannot be used as an HTTP address"))?;
-        let parts = base.into_parts();
+        let parts = base.clone().into_parts();
         let (Some(scheme), Some(authority)) = (parts.scheme, parts.authority) else {
             return Err(problem("base_url needs a scheme and a host"));
         };
@@ -68,11 +74,10 @@ impl Origin {
             ),
         };
         let base_path = path.trim_end_matches('/').to_owned();
-        let secure = scheme == Scheme::HTTPS;
-        let pool = upstreams
-            .pool(scheme, authority)
-            .ok_or_else(|| problem("base_url has a host that no header may have"))?;
-        Ok(Self { name: Arc::from(name), upstream, secure, pool, base_path, key })
+        let proxy = upstreams.connector.reader(&base);
+        let proxy_login = proxy.and_then(|proxy| proxy.basic_auth().cloned());
+        let name = Arc::from(name);
+        Ok(Self { name, upstream, scheme, authority, proxy_login, base_path, key })
     }
 
     /// Its name in the configuration.
@@ -89,13 +94,23 @@ impl Origin {
         self.key.as_ref()
     }
 
-    /// Only path and query come from a client.
-    fn path(&self, path: &PathAndQuery) -> Result<PathAndQuery, UpstreamError> {
-        if self.base_path.is_empty() {
-            return Ok(path.clone());
-        }
-        let whole = [&self.base_path, path.as_str()].concat();
-        PathAndQuery::try_from(whole).map_err(|_| UpstreamError::unusable(self))
+    fn is_secure(&self) -> bool {
+        self.scheme == Scheme::HTTPS
+    }
+
+    /// The address of a request. Only path and query come from a client.
+    fn address(&self, path: &PathAndQuery) -> Result<Uri, UpstreamError> {
+        let path = if self.base_path.is_empty() {
+            path.clone()
+        } else {
+            let whole = [&self.base_path, path.as_str()].concat();
+            PathAndQuery::try_from(whole).map_err(|_| UpstreamError::unusable(self))?
+        };
+        let mut parts = http::uri::Parts::default();
+        parts.scheme = Some(self.scheme.clone());
+        parts.authority = Some(self.authority.clone());
+        parts.path_and_query = Some(path);
+        Uri::from_parts(parts).map_err(|_| UpstreamError::unusable(self))
     }
 }
 
@@ -103,8 +118,8 @@ impl Origin {
 #[derive(Debug)]
 pub(crate) struct Upstreams {
     connector: Connector,
-    /// Those in use: new settings go on with the connections of the old ones.
-    pools: Mutex<HashMap<(Scheme, Authority), Weak<Pool>>>,
+    /// Keeps connections for further requests, also when settings are read again.
+    client: Client<Connector, Outgoing>,
     first_byte: Millis,
     idle: Millis,
 }
@@ -131,25 +146,20 @@ impl Millis {
 
 impl Upstreams {
     pub(crate) fn new(limits: &Limits) -> Self {
+        let connector = Connector::new(limits.connect);
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_max_idle_per_host(MAX_IDLE)
+            // A request that was not sent, since its kept connection was closed, goes over another one.
+            .retry_canceled_requests(true)
+            .build(connector.clone());
         Self {
-            connector: Connector::new(limits.connect),
-            pools: Mutex::default(),
+            connector,
+            client,
             first_byte: Millis::new(limits.first_byte),
             idle: Millis::new(limits.idle),
         }
-    }
-
-    fn pool(&self, scheme: Scheme, authority: Authority) -> Option<Arc<Pool>> {
-        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        pools.retain(|_, pool| pool.strong_count() > 0);
-        let key = (scheme, authority);
-        if let Some(pool) = pools.get(&key).and_then(Weak::upgrade) {
-            return Some(pool);
-        }
-        let (scheme, authority) = key.clone();
-        let pool = Arc::new(Pool::new(self.connector.clone(), scheme, authority)?);
-        pools.insert(key, Arc::downgrade(&pool));
-        Some(pool)
     }
 
     /// Takes the times of new settings.
@@ -161,7 +171,7 @@ impl Upstreams {
 
     /// Reads the system's root certificates, where a first request would else wait for it.
     pub(crate) fn warm(&self, origins: impl IntoIterator<Item = Arc<Origin>>) {
-        if origins.into_iter().any(|origin| origin.secure) {
+        if origins.into_iter().any(|origin| origin.is_secure()) {
             let connector = self.connector.clone();
             tokio::task::spawn_blocking(move || connector.warm());
         }
@@ -184,25 +194,27 @@ impl Upstreams {
         let mut request = Request::new(body);
         *request.method_mut() = method;
         *request.headers_mut() = headers;
-        let path = to.path(path)?;
-        let sent = to.pool.send(request, &path);
-        let mut sent = std::pin::pin!(sent);
+        *request.uri_mut() = to.address(path)?;
+        if let Some(login) = &to.proxy_login {
+            request.headers_mut().insert(PROXY_AUTHORIZATION, login.clone());
+        }
+        let mut sent = self.client.request(request);
         let limit = self.first_byte.get();
         let mut before = pieces(progress.as_ref());
         let answer = loop {
-            match timeout(limit, sent.as_mut()).await {
+            match timeout(limit, &mut sent).await {
                 Ok(answer) => break answer,
                 // A long upload is no silent upstream.
                 Err(_) if pieces(progress.as_ref()) != before => before = pieces(progress.as_ref()),
                 Err(_) => return Err(UpstreamError::timeout(to, Phase::FirstByte, limit)),
             }
         };
-        let (answer, lease) = answer.map_err(|error| UpstreamError::of(to, &error))?;
+        let answer = answer.map_err(|error| UpstreamError::of(to, &error))?;
         let (head, incoming) = answer.into_parts();
         Ok(Response {
             status: head.status,
             headers: head.headers,
-            relay: Relay::new(incoming, lease, self.idle.get()),
+            relay: Relay::new(incoming, self.idle.get()),
             received: 0,
             name: Arc::clone(&to.name),
         })

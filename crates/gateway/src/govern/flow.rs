@@ -20,7 +20,6 @@ use super::end::Record;
 use super::{head, open::Opening};
 use crate::body::{Body, Sender};
 use crate::errors;
-use crate::turns;
 use crate::upstream::{Response, UpstreamError};
 
 /// Pieces that the client's connection may be behind.
@@ -151,9 +150,9 @@ impl Flow {
             return Box::pin(self.nothing(done)).await;
         }
         let head = head::of(&self, &self.headers);
-        // No stage ends before it is closed: who leaves there would be booked twice.
+        // Nothing is awaited before the request is closed: a client that leaves there would be booked
+        // twice.
         self.close(Some(done)).await;
-        turns::last().await;
         let mut response = http::Response::new(Body::full(bytes));
         *response.headers_mut() = head;
         response

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 
 use http::StatusCode;
 use http::request::Parts;
+use url::form_urlencoded;
 
 use super::refusal;
 use crate::errors::Refusal;
@@ -16,9 +17,7 @@ impl Asked {
     /// Reads the query of a request to a path that knows these names.
     pub(super) fn of(parts: &Parts, names: &[&str]) -> Result<Self, Refusal> {
         let query = parts.uri.query().unwrap_or_default();
-        let url = reqwest::Url::parse(&format!("http://localhost/?{query}"));
-        let pairs = |url: reqwest::Url| url.query_pairs().into_owned().collect::<Vec<_>>();
-        let pairs = url.map(pairs).map_err(|_| wrong("the query cannot be read"))?;
+        let pairs: Vec<_> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
         for (at, (name, _)) in pairs.iter().enumerate() {
             let shown: String = name.chars().take(40).collect();
             if !names.contains(&name.as_str()) {

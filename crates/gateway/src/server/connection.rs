@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Request, StatusCode};
+use http::StatusCode;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -17,7 +17,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::Door;
 use super::request::answer;
-use crate::detach;
 use crate::gate::Gate;
 
 mod framing;
@@ -62,9 +61,6 @@ pub(super) async fn serve(
     let stream = Timed::new(stream, Arc::clone(&pulse), times);
     let service = service_fn(|request| {
         pulse.busy();
-        let (mut head, body) = Request::into_parts(request);
-        detach::request(&mut head);
-        let request = Request::from_parts(head, body);
         // In a box, so that a connection has room for a request only while it answers one.
         let answered =
             Box::pin(answer(Arc::clone(gate), Arc::clone(&pulse), (local, door), request));

@@ -6,7 +6,7 @@ use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::Uri;
@@ -14,7 +14,7 @@ use hyper_rustls::{
     ConfigBuilderExt as _, DefaultServerNameResolver, HttpsConnector, MaybeHttpsStream,
 };
 use hyper_util::client::legacy::connect::proxy::Tunnel;
-use hyper_util::client::legacy::connect::{Connection as _, HttpConnector};
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
@@ -23,7 +23,6 @@ use tokio::net::TcpStream;
 use tower_service::Service;
 
 use super::Millis;
-use crate::turns::Turn;
 
 /// After so long without a byte the system asks whether the other side is still there.
 const KEEPALIVE: Duration = Duration::from_secs(60);
@@ -73,16 +72,6 @@ impl Connector {
         self.0.connect.set(connect);
     }
 
-    /// Connects.
-    ///
-    /// # Errors
-    /// Where there is no connection within the limit.
-    pub(super) async fn connect(&self, to: Uri) -> Result<Link, ConnectError> {
-        let limit = self.0.connect.get();
-        let connected = tokio::time::timeout(limit, self.0.connect(to)).await;
-        connected.unwrap_or(Err(ConnectError::Timeout(limit)))
-    }
-
     /// The proxy that reads each request, which it does where there is no TLS: through a tunnel it
     /// sees only the way in.
     pub(super) fn reader(&self, to: &Uri) -> Option<Intercept> {
@@ -94,6 +83,26 @@ impl Connector {
     pub(super) fn warm(&self) {
         // A failure is told to the request that needs it.
         let _ = self.0.tls();
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = Link;
+    type Error = ConnectError;
+    type Future = Pin<Box<dyn Future<Output = Result<Link, ConnectError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// Connects within the limit.
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let shared = Arc::clone(&self.0);
+        Box::pin(async move {
+            let limit = shared.connect.get();
+            let connected = tokio::time::timeout(limit, shared.connect(to)).await;
+            connected.unwrap_or(Err(ConnectError::Timeout(limit)))
+        })
     }
 }
 
@@ -111,12 +120,12 @@ impl Shared {
         let proxy = self.proxy(&to);
         let secure = to.scheme_str() == Some("https");
         match (proxy, secure) {
-            (None, false) => plain(&mut http, to).await,
+            (None, false) => plain(&mut http, to, false).await,
             (None, true) => encrypted(http, self.tls()?, to).await,
             (Some(proxy), _) if proxy.uri().scheme_str() != Some("http") => {
                 Err(ConnectError::Proxy)
             }
-            (Some(proxy), false) => plain(&mut http, proxy.uri().clone()).await,
+            (Some(proxy), false) => plain(&mut http, proxy.uri().clone(), true).await,
             (Some(proxy), true) => {
                 let mut tunnel = Tunnel::new(proxy.uri().clone(), http);
                 if let Some(auth) = proxy.basic_auth() {
@@ -128,9 +137,9 @@ impl Shared {
     }
 }
 
-async fn plain(http: &mut HttpConnector, to: Uri) -> Result<Link, ConnectError> {
+async fn plain(http: &mut HttpConnector, to: Uri, proxied: bool) -> Result<Link, ConnectError> {
     let stream = http.call(to).await.map_err(ConnectError::other)?;
-    Ok(Link::new(MaybeHttpsStream::Http(stream)))
+    Ok(Link { stream: MaybeHttpsStream::Http(stream), proxied })
 }
 
 async fn encrypted<C>(inner: C, tls: Arc<ClientConfig>, to: Uri) -> Result<Link, ConnectError>
@@ -142,7 +151,7 @@ where
     let names = Arc::new(DefaultServerNameResolver::default());
     let mut https = HttpsConnector::new(inner, tls, true, names);
     let stream = https.call(to).await.map_err(ConnectError::Other)?;
-    Ok(Link::new(stream))
+    Ok(Link { stream, proxied: false })
 }
 
 fn tls() -> Result<Arc<ClientConfig>, String> {
@@ -169,18 +178,13 @@ fn is_loopback(to: &Uri) -> bool {
 #[derive(Debug)]
 pub(super) struct Link {
     stream: Stream,
-    /// To write.
-    turn: Turn,
+    /// Leads to a proxy that reads each request.
+    proxied: bool,
 }
 
-impl Link {
-    fn new(stream: Stream) -> Self {
-        Self { stream, turn: Turn::default() }
-    }
-
-    /// As the other side has chosen; without TLS nobody is asked.
-    pub(super) fn speaks_http_2(&self) -> bool {
-        self.stream.connected().is_negotiated_h2()
+impl Connection for Link {
+    fn connected(&self) -> Connected {
+        self.stream.connected().proxy(self.proxied)
     }
 }
 
@@ -200,13 +204,10 @@ impl hyper::rt::Write for Link {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        ready!(self.turn.poll(cx));
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Only what is written is flushed.
-        self.turn.over();
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
@@ -223,7 +224,6 @@ impl hyper::rt::Write for Link {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        ready!(self.turn.poll(cx));
         Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
     }
 }

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
+use hyper_util::client::legacy::Error as ClientError;
 
 use super::Origin;
 use super::connect::ConnectError;
-use super::pool::SendError;
 use crate::body::{BodyError, Cut};
 
 /// A request without a (whole) response.
@@ -54,16 +54,17 @@ pub(crate) enum Kind {
 }
 
 impl UpstreamError {
-    pub(super) fn of(to: &Origin, error: &SendError) -> Self {
-        let kind = match error {
-            SendError::Connect(ConnectError::Timeout(after)) => {
-                Kind::Timeout(Phase::Connect, *after)
-            }
-            SendError::Connect(error) => Kind::Connect(causes(error)),
-            SendError::Broken(error) => match find::<BodyError>(error) {
-                Some(body) => Kind::Client(body.clone()),
-                None => Kind::Broken(causes(error)),
-            },
+    pub(super) fn of(to: &Origin, error: &ClientError) -> Self {
+        // The client's own words add nothing to its error's cause.
+        let cause = || error.source().map_or_else(|| error.to_string(), causes);
+        let kind = if let Some(ConnectError::Timeout(after)) = find(error) {
+            Kind::Timeout(Phase::Connect, *after)
+        } else if error.is_connect() {
+            Kind::Connect(cause())
+        } else if let Some(body) = find::<BodyError>(error) {
+            Kind::Client(body.clone())
+        } else {
+            Kind::Broken(cause())
         };
         Self::at(to, kind)
     }

@@ -121,11 +121,6 @@ struct Secure {
 
 impl Secure {
     async fn named(names: &[&str], protocols: &[&[u8]]) -> Self {
-        Self::limited(names, protocols, 100).await
-    }
-
-    /// One that takes so many requests at once over a connection of HTTP/2.
-    async fn limited(names: &[&str], protocols: &[&[u8]], most: u32) -> Self {
         let (acceptor, ca) = certified(names, protocols);
         let folder = TempDir::new().expect("a folder");
         let file = folder.path().join("ca.pem");
@@ -138,7 +133,7 @@ impl Secure {
         let taken = Arc::clone(&connections);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let served = tokio::spawn(serve(acceptor.clone(), stream, Arc::clone(&kept), most));
+                let served = tokio::spawn(serve(acceptor.clone(), stream, Arc::clone(&kept)));
                 taken.lock().expect("no panic").push(served.abort_handle());
             }
         });
@@ -187,15 +182,14 @@ fn certified(names: &[&str], protocols: &[&[u8]]) -> (TlsAcceptor, String) {
     (TlsAcceptor::from(Arc::new(config)), pem)
 }
 
-async fn serve(acceptor: TlsAcceptor, stream: TcpStream, kept: Arc<Mutex<Vec<Asked>>>, most: u32) {
+async fn serve(acceptor: TlsAcceptor, stream: TcpStream, kept: Arc<Mutex<Vec<Asked>>>) {
     let Ok(stream) = acceptor.accept(stream).await else { return };
     let h2 = stream.get_ref().1.alpn_protocol() == Some(H2);
     let service = service_fn(move |request| answer(request, Arc::clone(&kept)));
     let stream = TokioIo::new(stream);
     // How a connection ends is of no interest here.
     if h2 {
-        let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-        builder.max_concurrent_streams(most);
+        let builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
         let _ = builder.serve_connection(stream, service).await;
     } else {
         let builder = hyper::server::conn::http1::Builder::new();
@@ -221,9 +215,6 @@ async fn answer(
     });
     if request.headers().contains_key("x-fails") {
         return Err("as asked".into());
-    }
-    if request.headers().contains_key("x-hangs") {
-        std::future::pending::<()>().await;
     }
     let body = request.into_body().collect().await?.to_bytes();
     let streams = body.windows(13).any(|part| part == b"\"stream\":true");
@@ -308,30 +299,6 @@ async fn one_connection_of_http_2_serves_all_and_a_broken_one_is_replaced() {
     };
     assert_answered(&tokio::time::timeout(LONG, answered).await.expect("a new connection"));
     assert_eq!(upstream.connections(), had + 1);
-}
-
-#[tokio::test]
-async fn more_than_an_upstream_takes_on_one_connection_of_http_2_goes_over_another() {
-    let upstream = Secure::limited(&["localhost"], &[H2], 2).await;
-    let gateway = Alone::before(&upstream.url(), &[upstream.trust()]).await;
-    // Behind it is known how many it takes.
-    assert_answered(&gateway.ask(&Client::new(false)).await);
-    let hangs = Client::new(false).with("x-hangs: 1");
-    let answered = async {
-        while upstream.asked().len() < 3 {
-            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
-        }
-        for _ in 0..3 {
-            assert_answered(&gateway.ask(&Client::new(false)).await);
-        }
-    };
-    tokio::select! {
-        biased;
-        () = async { tokio::time::timeout(LONG, answered).await.expect("nobody waits") } => {}
-        hung = gateway.ask(&hangs) => panic!("{hung:?}"),
-        hung = gateway.ask(&hangs) => panic!("{hung:?}"),
-    }
-    assert_eq!(upstream.connections(), 2);
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use crate::body::Body;
 use crate::govern::account::Leased;
 use crate::govern::head;
 use crate::upstream::{Response, UpstreamError};
-use crate::{errors, headers, pass, turns};
+use crate::{errors, headers, pass};
 
 /// The largest response that is read whole.
 const WHOLE: usize = 64 << 20;
@@ -110,8 +110,6 @@ impl Flow {
             return Sent::Streams(Box::new(response));
         }
         let status = response.status;
-        // Before it is read: what it says that it costs is never read and lost.
-        turns::gather().await;
         let whole = tokio::select! {
             biased;
             () = until(self.deadline) => None,
