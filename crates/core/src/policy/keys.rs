@@ -65,7 +65,7 @@ pub const KEYS: &[Key] = &[
     key("on_store_loss", "closed or open", "money limits while the shared store is away"),
 ];
 
-const NAMES: &str = "a tool's name, or a list of names";
+const NAMES: &str = "a tool's name, or a list of one name or more";
 const TOOL_LIMITS: &str = "NAME: NUMBER pairs";
 const LOOP_KEYS: &str = "TOOL: a list of argument names, or one of reads, writes, polls and exempt";
 /// What one member of `loop_keys` may be.

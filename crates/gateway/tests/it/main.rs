@@ -32,3 +32,4 @@ mod transparent;
 mod truths;
 mod upstreams;
 mod watching;
+mod windows;

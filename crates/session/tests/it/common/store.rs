@@ -35,6 +35,7 @@ impl Store {
                 used: self.used.clone(),
                 pinned: self.newest.and_then(|run| self.records.get(&run).cloned()),
                 over: false,
+                shows_start: false,
             });
         Remembered {
             tails: Cow::Owned(self.tails.clone()),
