@@ -183,8 +183,11 @@ impl Account {
         self.newest.unbounded.is_none() && self.newest.size.unseen == 0
     }
 
-    /// The provider has counted the newest request.
+    /// The provider has counted the newest request: what was reserved for it is free again.
     pub(super) fn counted_to(&mut self, tokens: u64) {
+        if let Some(lease) = self.lease.take() {
+            lease.settle(NanoUsd::ZERO);
+        }
         let size = self.newest.size;
         self.known = Some(Known { tokens: tokens.saturating_add(size.unwritten), size });
     }

@@ -198,23 +198,8 @@ impl Opening {
             // What it was told may be of an account that is not the run's.
             return Err(Box::new(store_lost(&self.asked.target, why)));
         }
-        // No answer follows one that is only metered: nothing is held back for it.
-        let (explores, told) = (!self.metered, Some(&self.asked.told));
+        let leased = self.reserve(&mut account, request, &policy).await;
         let mut unheld = None;
-        let mut leased = account.reserve(&gate, request, &policy, explores, told).await;
-        // What is spent or held for others no count brings back.
-        let is_short = match &leased {
-            Leased::Short(short) => (short.spent, short.reserved) == Default::default(),
-            Leased::Granted(_) => account.is_short_at_first(self.at, &policy),
-            Leased::Lost(_) => false,
-        };
-        if is_short
-            && account.is_counted_by_bytes()
-            && let Some(tokens) = count::ask(&self, request).await
-        {
-            account.counted_to(tokens);
-            leased = account.reserve(&gate, request, &policy, explores, told).await;
-        }
         if let Leased::Short(short) = &leased {
             let (id, model, tool) = (&self.target.id, &self.model, account.unbounded());
             tracing::warn!(%id, %model, %short, tool, "a limit of money has no room for a request");
@@ -247,6 +232,31 @@ impl Opening {
         self.place.let_go();
         let money = (output_limit, leased);
         Ok(Box::new(Flow::new(self, exchange, out, account, run, money, continues)))
+    }
+
+    /// Reserves what the request may cost at most. Where that is too much for its limit, its provider
+    /// is asked how many tokens it has; what is spent or held for others no count brings back.
+    async fn reserve(
+        &self,
+        account: &mut Account,
+        request: &Request<'_>,
+        policy: &Policy,
+    ) -> Leased {
+        let gate = &self.asked.gate;
+        // No answer follows one that is only metered: nothing is held back for it.
+        let (explores, told) = (!self.metered, Some(&self.asked.told));
+        let leased = account.reserve(gate, request, policy, explores, told).await;
+        let is_short = match &leased {
+            Leased::Short(short) => (short.spent, short.reserved) == Default::default(),
+            Leased::Granted(_) => explores && account.is_short_at_first(self.at, policy),
+            Leased::Lost(_) => false,
+        };
+        if !is_short || !account.is_counted_by_bytes() {
+            return leased;
+        }
+        let Some(tokens) = count::ask(self, request).await else { return leased };
+        account.counted_to(tokens);
+        account.reserve(gate, request, policy, explores, told).await
     }
 
     /// Passes a request on that asks for what nobody here can follow: its answer is no turn of a
