@@ -19,8 +19,8 @@ pub enum Admission {
     Run,
     /// The provider runs it; it counts under its own name only.
     Server,
-    /// It is the answer; it neither runs nor counts. Of a turn that a gateway sees it is the first
-    /// such call: the client runs all of them, so the others are calls like any.
+    /// It is the answer; it neither runs nor counts. Of tools that the policy does not name, a gateway
+    /// takes the first call of a turn for it: the client runs all of them.
     Answer,
     /// Its tool is at its own limit; others remain.
     ToolRefused(Because),
@@ -124,9 +124,12 @@ impl Run {
         Admission::Run
     }
 
-    /// Whether a call is its turn's answer; `answered` says whether the turn has one, and is set.
+    /// Whether a call is its turn's answer; `answered` says whether the turn has one, and is set. A
+    /// tool that the policy names answers with every call.
     pub(super) fn is_the_answer(&self, call: &Call<'_>, answered: &mut bool) -> bool {
-        let is_answer = self.is_answer(call) && !(*answered && self.role == Role::Gateway);
+        let one_more =
+            *answered && self.role == Role::Gateway && !self.names_answer_tool(call.name);
+        let is_answer = self.is_answer(call) && !one_more;
         *answered |= is_answer;
         is_answer
     }
