@@ -17,7 +17,7 @@ use crate::tags::flat;
 /// A call id that is shorter, or has no digit, is a backend's counter: it comes again elsewhere.
 const TELLING_ID: usize = 12;
 
-/// Ids of calls that are not shown, at most.
+/// At most this many ids of calls that a history leaves out are kept.
 const UNSHOWN: usize = 1024;
 
 /// The outline of one request.
@@ -34,8 +34,9 @@ pub struct Outline {
     pub answered: Vec<Answered>,
     /// The tool calls that it shows, in order, and what came back.
     pub calls: Vec<ShownCall>,
-    /// The ids of calls whose results are here and which themselves are not, where they tell them from
-    /// others: the client names the calls by what the provider keeps, or has left them out.
+    /// Ids of calls that the history leaves out although it has their results: the client names the
+    /// calls by what the provider keeps, or has cut them off. Ids that come again elsewhere are not
+    /// among them.
     pub unshown: Vec<Digest>,
     /// What was said behind the last model turn and may be a person's, in order.
     pub asks: Vec<Digest>,

@@ -26,8 +26,8 @@ pub struct Past {
     pub pinned: Option<Box<Pinned>>,
     /// Whether the run has had its answer, and something new is asked.
     pub over: bool,
-    /// Whether the history shows how the conversation began, so that a message which begins a run
-    /// is a new one.
+    /// Whether the history opens as the conversation did. A message at its end that begins a run is
+    /// then a new question, and no summary of what was hidden.
     pub shows_start: bool,
 }
 

@@ -206,7 +206,7 @@ impl Held {
         let (used, twins) = self.clues.entry(clue).or_default();
         *used = clock;
         match twins.iter_mut().find(|twin| twin.scope == *name) {
-            // It tells of a later place now, from which nothing has gone on yet.
+            // The clue stands for a later turn now, and no history has gone on from that turn yet.
             Some(own) => (own.run, own.then, own.child) = (run, then, None),
             None => twins.push(Turn { scope: Arc::clone(name), run, then, child: None }),
         }

@@ -127,7 +127,7 @@ impl Flow {
         let calls = shown_calls(done).filter_map(|call| {
             Some(place.clues.call(Outline::call_of(&call.id, &call.name, &call.input)?))
         });
-        // Only there a client may name what the provider keeps.
+        // A client of the Responses API may name a call by `item_reference` and show its result only.
         let kept = shown_calls(done).filter(|_| self.opening.asked.api == Api::Responses);
         let ids = kept.filter_map(|call| Some(place.clues.id(Outline::id_of(&call.id)?)));
         let now =

@@ -89,7 +89,7 @@ impl Kept {
         changes: Changes,
         policies: &mut Policies,
     ) -> Option<(Digest, Arc<RunState>)> {
-        // The record of the run itself is the newest: it is not forgotten for others of its history.
+        // The record of the request's own run is taken in last, so that it is the last to be forgotten.
         let own = changes.run.as_ref().map(|(_, state)| state.key);
         let (own, others): (Vec<_>, Vec<_>) =
             changes.pins.into_iter().partition(|(run, _)| Some(*run) == own);
